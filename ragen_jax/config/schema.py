@@ -1,0 +1,301 @@
+"""The configuration: frozen dataclasses, standard library only. Defaults are the `paper` preset's base.
+
+Cross-field rules live in ``validate.py``; presets (functions Config -> Config) in the ``configs`` folder.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Literal
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvSection:
+    """Which environment, and its own options.
+
+    Attributes:
+      name: a key of ``ragen_jax.envs.ENVS``.
+      options: fields of that environment's config dataclass; on the command line ``env.<field>=value``.
+      train_seed: layout seed of the first training prompt; step s uses the next P seeds.
+      workers: threads that step environments.
+      step_timeout_s: seconds one reset or step may take before its row is given up as invalid.
+      max_invalid_share: share of invalid rows in a batch above which the run stops.
+    """
+
+    name: str = "frozen_lake"
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    train_seed: int = 10_000
+    workers: int = 4
+    step_timeout_s: float = 10.0
+    max_invalid_share: float = 0.05
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelSection:
+    """Which network and where its parameters come from.
+
+    Attributes:
+      preset: a key of ``ragen_jax.models.config.PRESETS``.
+      init: "random"; "warm_start" (supervised start for this environment, cached by content hash); "bundled" (the
+        small policy that ships with the package); or the path of a run folder or policy folder.
+      warm_start: a key of ``ragen_jax.training.warm_start.PRESETS``, used by ``init="warm_start"``.
+      critic_preset: network of the critic, for algorithms that need one.
+      compute_dtype: dtype of activations; log-probs, softmax and losses are float32 always.
+    """
+
+    preset: str = "tiny"
+    init: str = "random"
+    warm_start: str = ""
+    critic_preset: str = "tiny-critic"
+    compute_dtype: Literal["float32", "bfloat16"] = "float32"
+
+
+@dataclasses.dataclass(frozen=True)
+class RolloutSection:
+    """How episodes are sampled.
+
+    Attributes:
+      prompts: P, prompts per step.
+      group_size: G, rollouts per prompt.
+      max_new_tokens: N, sampled tokens per turn.
+      max_context: tokens of a row after its first prompt (responses and later observations).
+      prompt_bucket: first prompts are padded to a multiple of this.
+      length_bucket: rows are padded to a multiple of this, so that one program serves many lengths.
+      observation_bucket: later observations are padded to a multiple of this.
+      temperature: divides the logits in sampler and scorer alike.
+      top_p: nucleus truncation of the sampler; training refuses values below 1.
+      top_k: truncation to the k likeliest tokens, 0 = off; training refuses values above 0.
+      format_penalty: added once per turn whose reply is not well formed.
+      show_rewards: tell the policy the reward of its last turn.
+      max_staleness: learner steps by which a batch may lag behind (0 = on-policy).
+      queue_size: finished batches that may wait for the learner.
+    """
+
+    prompts: int = 8
+    group_size: int = 16
+    max_new_tokens: int = 400
+    max_context: int = 3600
+    prompt_bucket: int = 64
+    length_bucket: int = 64
+    observation_bucket: int = 16
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    format_penalty: float = -0.1
+    show_rewards: bool = True
+    max_staleness: int = 0
+    queue_size: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class FilterSection:
+    """Which prompts are kept before an update.
+
+    Attributes:
+      rule: a key of ``ragen_jax.core.filters.FILTERS``, or "none".
+      value: rho for the mass rules (share of the total score kept); the rule's own number otherwise.
+      score: what is ranked: "reward_variance" (unbiased, n - 1) or "reward_std".
+      mass: how top_p turns scores into mass: "linear" (the score itself) or "softmax".
+      include_zero: let prompts whose rewards are all equal take part.
+      slack: absolute slack on the mass threshold, in units of the score.
+      count_penalty: rank on return plus format penalty (true) or on the bare return (false).
+      loss_scale: factor on the loss after filtering: none, linear (kept ratio), sqrt, rho.
+      loss_scale_target: "loss" scales the whole actor loss, "advantages" only the advantages.
+      max_empty_steps: consecutive steps with nothing kept after which the run stops, 0 = never.
+    """
+
+    rule: str = "none"
+    value: float = 0.9
+    score: Literal["reward_variance", "reward_std"] = "reward_variance"
+    mass: Literal["linear", "softmax"] = "linear"
+    include_zero: bool = False
+    slack: float = 0.0
+    count_penalty: bool = True
+    loss_scale: Literal["none", "linear", "sqrt", "rho"] = "none"
+    loss_scale_target: Literal["loss", "advantages"] = "loss"
+    max_empty_steps: int = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class AlgorithmSection:
+    """Advantages and loss.
+
+    Attributes:
+      advantage: a key of ``ragen_jax.core.advantages.ADVANTAGES``.
+      normalize_by_std: divide group advantages by the group's standard deviation (GRPO true, Dr.GRPO false).
+      gamma: discount, per token.
+      lam: GAE lambda.
+      whiten: standardise GAE advantages over the trained tokens of the batch.
+      clip_low: lower clip of the ratio.
+      clip_high: upper clip of the ratio.
+      clip_dual: bound on the loss of negative advantages, 0 = off.
+      aggregation: how token losses become one number.
+      normalizer: "rollout" divides by the tokens (rows) of the batch before filtering, "kept" by those after.
+      entropy_coef: entropy bonus per response token (nats).
+      kl_coef: KL to the reference policy as a loss.
+      kl_estimator: estimator of that KL.
+      value_clip: clip range of the critic's update, 0 = off.
+      epochs: passes over the batch per step.
+      minibatch_groups: groups per optimiser update, 0 = the whole batch.
+    """
+
+    advantage: str = "gae"
+    normalize_by_std: bool = True
+    gamma: float = 1.0
+    lam: float = 1.0
+    whiten: bool = True
+    clip_low: float = 0.2
+    clip_high: float = 0.28
+    clip_dual: float = 3.0
+    aggregation: Literal[
+        "token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"
+    ] = "token-mean"
+    normalizer: Literal["rollout", "kept"] = "rollout"
+    entropy_coef: float = 0.001
+    kl_coef: float = 0.0
+    kl_estimator: Literal["k1", "abs", "k2", "k3"] = "k3"
+    value_clip: float = 0.5
+    epochs: int = 1
+    minibatch_groups: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimSection:
+    """Adam with decoupled weight decay and global-norm clipping, for actor and critic."""
+
+    lr: float = 1e-6
+    critic_lr: float = 1e-5
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    weight_decay: float = 0.01
+    grad_clip: float = 1.0
+    warmup_updates: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class CollapseSection:
+    """The diagnosis: when and how mutual information is measured.
+
+    Attributes:
+      every: steps between two cross-scorings of the training batch, 0 = never.
+      mix: marginal from sequence sums ("sequence", the paper) or per-token means ("per_token", the released code).
+      trajectory: also score contexts drawn from all turns.
+      trajectory_samples: (episode, turn) draws of that variant, each its own column.
+      ema_decay: decay of the marginal's standard deviation behind the z-score.
+      std_eps: added to that standard deviation (nats).
+      reasonings_per_chunk: packed rows scored at once, bounds memory.
+    """
+
+    every: int = 1
+    mix: Literal["sequence", "per_token"] = "sequence"
+    trajectory: bool = False
+    trajectory_samples: int = 64
+    ema_decay: float = 0.9
+    std_eps: float = 1e-3
+    reasonings_per_chunk: int = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class ValidationSection:
+    """Fixed, deduplicated validation prompts.
+
+    Attributes:
+      every: steps between validations, 0 = only at start and end.
+      prompts: distinct validation prompts.
+      samples: rollouts per validation prompt.
+      seed: layout seed at which the search for distinct prompts begins.
+      temperature: of the validation rollouts.
+      collapse_samples: rollouts per prompt that the validation MI scores (0 = no validation MI).
+      at_start: validate before the first step.
+    """
+
+    every: int = 10
+    prompts: int = 512
+    samples: int = 1
+    seed: int = 123
+    temperature: float = 0.5
+    collapse_samples: int = 0
+    at_start: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class EarlyStopSection:
+    """Two rules that end a run.
+
+    Attributes:
+      window: consecutive steps below the threshold, 0 = rule off.
+      baseline_steps: first steps whose mean is the baseline.
+      fraction: threshold as a share of the baseline.
+      statistic: "variance" or "std" of the rewards within a group.
+      low_success: validation success below this ...
+      low_success_validations: ... in so many consecutive validations stops the run, 0 = rule off.
+    """
+
+    window: int = 5
+    baseline_steps: int = 10
+    fraction: float = 0.1
+    statistic: Literal["variance", "std"] = "variance"
+    low_success: float = 0.01
+    low_success_validations: int = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointSection:
+    """What is saved and how much of it is kept.
+
+    Attributes:
+      every: steps between checkpoints, 0 = only at the end.
+      keep: newest checkpoints kept.
+      rollouts_every: steps between samples written to ``rollouts.jsonl``.
+      rollouts_per_sample: rows per sample.
+      rollouts_budget_mb: size at which the oldest half of ``rollouts.jsonl`` is dropped.
+    """
+
+    every: int = 50
+    keep: int = 2
+    rollouts_every: int = 10
+    rollouts_per_sample: int = 2
+    rollouts_budget_mb: float = 16.0
+
+
+@dataclasses.dataclass(frozen=True)
+class MeshSection:
+    """Devices: data x fsdp x tensor. ``data=0`` takes what the other two leave."""
+
+    data: int = 0
+    fsdp: int = 1
+    tensor: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """A whole run.
+
+    Attributes:
+      steps: training iterations (rollout and update).
+      seed: of everything random.
+      folder: run folder; "" makes a name under ``runs/``.
+      resume: run folder to continue; "" starts anew.
+      micro_groups: groups per gradient call; bounds memory.
+      preset: names of the presets that made this config, for the record.
+    """
+
+    steps: int = 400
+    seed: int = 0
+    folder: str = ""
+    resume: str = ""
+    micro_groups: int = 1
+    preset: tuple[str, ...] = ()
+    env: EnvSection = dataclasses.field(default_factory=EnvSection)
+    model: ModelSection = dataclasses.field(default_factory=ModelSection)
+    rollout: RolloutSection = dataclasses.field(default_factory=RolloutSection)
+    filter: FilterSection = dataclasses.field(default_factory=FilterSection)
+    algorithm: AlgorithmSection = dataclasses.field(default_factory=AlgorithmSection)
+    optim: OptimSection = dataclasses.field(default_factory=OptimSection)
+    collapse: CollapseSection = dataclasses.field(default_factory=CollapseSection)
+    validation: ValidationSection = dataclasses.field(default_factory=ValidationSection)
+    early_stop: EarlyStopSection = dataclasses.field(default_factory=EarlyStopSection)
+    checkpoint: CheckpointSection = dataclasses.field(default_factory=CheckpointSection)
+    mesh: MeshSection = dataclasses.field(default_factory=MeshSection)

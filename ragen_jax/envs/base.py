@@ -1,0 +1,123 @@
+"""The contract between a text environment and everything else.
+
+Environments know text, numbers and NumPy, never jax, tokens or chat templates. A reset is a pure function of
+``(config, seed, member)``: ``seed`` fixes the layout, which all members of a group share; ``(seed, member)`` fixes the
+dynamics noise, which no two members share.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Observation:
+    """What the policy sees: text, and an image [H, W, 3] uint8 where the environment draws one."""
+
+    text: str
+    image: np.ndarray | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class StepResult:
+    """Outcome of one answer.
+
+    ``terminated``: the task itself ended (goal, hole, wrong final answer). ``truncated``: a budget ran out.
+    ``info`` always has ``success``, ``action_is_valid`` (every part of the answer was usable) and
+    ``action_is_effective`` (something changed), as bools; any other number in it becomes a metric.
+    """
+
+    observation: Observation
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+
+    @property
+    def done(self) -> bool:
+        """True when the episode is over."""
+        return self.terminated or self.truncated
+
+
+@dataclasses.dataclass(frozen=True)
+class Demonstration:
+    """A reply that a solver wrote: the text of the think block and of the answer block."""
+
+    reasoning: str
+    answer: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EnvConfig:
+    """Options that every environment has; each environment's own frozen dataclass extends it.
+
+    Attributes:
+      split: "train", "validation" or "all". An instance belongs to validation when the content hash of its canonical
+        text, modulo 100, is below ``validation_percent``; resets draw again until the instance lies in the split.
+      validation_percent: share of all instances that are validation instances.
+      instructions: "full" describes the task in words; "terse" is a few tokens, for tiny policies.
+      max_turns: replies per episode.
+      max_actions_per_turn: actions that one answer may hold.
+      max_actions: actions per episode; reaching it without an end truncates the episode.
+      action_separator: stands between two actions of one answer; " " means any white space.
+    """
+
+    split: str = "train"
+    validation_percent: int = 10
+    instructions: str = "full"
+    max_turns: int = 5
+    max_actions_per_turn: int = 2
+    max_actions: int = 10
+    action_separator: str = "||"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no environment can work with."""
+        if self.split not in ("train", "validation", "all"):
+            raise ValueError(f"split={self.split!r}: use 'train', 'validation' or 'all'")
+        if not 0 <= self.validation_percent <= 100:
+            raise ValueError(f"validation_percent={self.validation_percent}: use 0 to 100")
+        if self.instructions not in ("full", "terse"):
+            raise ValueError(f"instructions={self.instructions!r}: use 'full' or 'terse'")
+        for field in ("max_turns", "max_actions_per_turn", "max_actions"):
+            if getattr(self, field) < 1:
+                raise ValueError(f"{field}={getattr(self, field)}: use 1 or more")
+        if not self.action_separator:
+            raise ValueError("action_separator is empty: use '||' or ' '")
+
+
+class TextEnv(ABC):
+    """One environment. ``reset`` first, then ``step`` until the result is done."""
+
+    name: ClassVar[str]
+    config: EnvConfig
+
+    @abstractmethod
+    def instructions(self) -> str:
+        """Task description for the system message, made from the live config (its legend matches the board)."""
+
+    @abstractmethod
+    def reset(self, seed: int, member: int = 0) -> Observation:
+        """Begin an episode. Same (config, seed, member): same text, in every process."""
+
+    @abstractmethod
+    def step(self, answer: str) -> StepResult:
+        """Act on what stands in the answer block. Unusable text is an invalid action, never an exception."""
+
+    @abstractmethod
+    def canonical(self) -> str:
+        """Text that is equal for two instances if and only if they are the same task; no noise, no formatting."""
+
+    @abstractmethod
+    def demonstrate(self, rng: np.random.Generator, *, skill: float) -> Demonstration:
+        """A reply to the current state by a solver: right with probability about ``skill``, careless otherwise.
+
+        The reasoning speaks about the observed state and varies in wording.
+        """
+
+    def close(self) -> None:
+        """Free what the environment holds; most hold nothing."""
+        return None
