@@ -1,0 +1,40 @@
+"""RL training of multi-turn language agents that shows whether their reasoning still depends on the input.
+
+The names below are imported on first use, so ``import ragen_jax`` is quick and loads no jax.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+# public name -> "module" or "module:object"
+_PUBLIC = {
+    "config": "ragen_jax.config",
+    "core": "ragen_jax.core",
+    "env_config": "ragen_jax.envs:env_config",
+    "envs": "ragen_jax.envs",
+    "make_env": "ragen_jax.envs:make_env",
+    "rollout": "ragen_jax.rollout",
+    "types": "ragen_jax.types",
+}
+
+__all__ = sorted(_PUBLIC)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for."""
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; public names: {', '.join(_PUBLIC)}")
+    module, _, attribute = _PUBLIC[name].partition(":")
+    value = importlib.import_module(module)
+    value = getattr(value, attribute) if attribute else value
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Public names, imported or not."""
+    return sorted({*globals(), *_PUBLIC})

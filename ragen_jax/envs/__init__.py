@@ -1,0 +1,82 @@
+"""Text environments. Standard library and NumPy only: an environment runs in a process that never loads jax."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from typing import Any
+
+from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv
+from ragen_jax.registry import Registry, unknown_name
+
+__all__ = [
+    "ENVS",
+    "Demonstration",
+    "EnvConfig",
+    "Observation",
+    "StepResult",
+    "TextEnv",
+    "env_config",
+    "make_env",
+]
+
+ENVS = Registry(
+    "environment",
+    (
+        ("bandit", "ragen_jax.envs.bandit:Bandit"),
+        ("frozen_lake", "ragen_jax.envs.frozen_lake:FrozenLake"),
+        ("sokoban", "ragen_jax.envs.sokoban.env:Sokoban"),
+        ("countdown", "ragen_jax.envs.countdown:Countdown"),
+    ),
+)
+
+
+def make_env(env: str | type[TextEnv], /, **overrides: Any) -> TextEnv:
+    """Make an environment.
+
+    Args:
+      env: a name of ``ENVS``, or an environment class, which needs no registration.
+      **overrides: fields of the environment's config that differ from their defaults.
+
+    Raises:
+      KeyError: for an unknown name.
+      ValueError: for an unknown field, a value of the wrong type or a value that the environment refuses.
+    """
+    factory: Any = ENVS[env] if isinstance(env, str) else env
+    made: TextEnv = factory(env_config(env, **overrides))
+    return made
+
+
+def env_config(env: str | type[TextEnv], /, **overrides: Any) -> EnvConfig:
+    """Config of an environment with some fields changed; see ``make_env`` for arguments and errors."""
+    factory: Any = ENVS[env] if isinstance(env, str) else env
+    config_class = factory.Config
+    hints = typing.get_type_hints(config_class)
+    known = {field.name: hints[field.name] for field in dataclasses.fields(config_class)}
+    for field, value in overrides.items():
+        if field not in known:
+            raise ValueError(unknown_name(f"option of environment {factory.name!r}", field, known))
+        if not _fits(value, known[field]):
+            raise ValueError(f"{factory.name}: {field}={value!r} is not of type {_describe(known[field])}")
+    config: EnvConfig = config_class(**overrides)
+    return config
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """True when a value is of a field's declared type; an int serves as a float, a bool as nothing but a bool."""
+    origin = typing.get_origin(hint)
+    if origin is typing.Literal:
+        return value in typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, choice) for choice in typing.get_args(hint))
+    if origin is tuple:
+        item = typing.get_args(hint)[0]
+        return isinstance(value, tuple) and all(_fits(part, item) for part in value)
+    if isinstance(value, bool):
+        return hint is bool
+    return isinstance(value, (int, float) if hint is float else hint)
+
+
+def _describe(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
