@@ -1,0 +1,67 @@
+"""Common ground of all tests: four CPU devices, a compilation cache, one hypothesis profile, data folders.
+
+The environment variables must be set before jax is imported, so this file sets them at its top.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+DEVICES = 4
+
+
+def _cpu_identity() -> str:
+    """Text that changes with the processor: compiled CPU programs must not travel to another kind."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if not cpuinfo.exists():
+        return f"{platform.machine()} {platform.processor()}"
+    lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+    return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
+
+
+def _cache_folder() -> Path:
+    """Folder of compiled programs under the user's cache folder, one per jaxlib version and processor."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    identity = hashlib.sha256(_cpu_identity().encode()).hexdigest()[:12]
+    return base / "ragen_jax" / "test_compilations" / f"{importlib.metadata.version('jaxlib')}-{identity}"
+
+
+os.environ["JAX_PLATFORMS"] = os.environ.get("RAGEN_TEST_PLATFORM", "cpu")
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={DEVICES}".strip()
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_cache_folder()))
+# The thresholds of jax (one second, any size) would leave out nearly all of the tests' small programs.
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+hypothesis.settings.register_profile("ragen", max_examples=25, deadline=None, derandomize=True)
+hypothesis.settings.load_profile("ragen")
+
+
+def _folder_from(variable: str, what: str) -> Path:
+    value = os.environ.get(variable)
+    if not value:
+        pytest.skip(f"{variable} is not set: it names the folder with {what}")
+    folder = Path(value)
+    if not folder.is_dir():
+        pytest.fail(f"{variable}={value} is not a folder")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def golden_dir() -> Path:
+    """Folder with golden files; the test is skipped when RAGEN_GOLDEN_DIR is unset."""
+    return _folder_from("RAGEN_GOLDEN_DIR", "golden files")
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """Folder with outside data; the test is skipped when RAGEN_DATA_DIR is unset."""
+    return _folder_from("RAGEN_DATA_DIR", "outside data samples")
