@@ -1,0 +1,1 @@
+"""Device side of training: what turns finished episodes into the next parameters."""

@@ -1,0 +1,1 @@
+"""The only place where environments, rollouts, models and the learner meet."""
