@@ -186,8 +186,8 @@ class Checkpointer:
         for name in [*wanted, *saved]:
             if saved.get(name) != wanted.get(name):
                 raise ValueError(
-                    f"step {step} in {self._folder} does not fit this run: {name} is {saved.get(name, 'absent')} in the "
-                    f"checkpoint and {wanted.get(name, 'absent')} here; restore with the config of the run that saved it"
+                    f"step {step} in {self._folder} does not fit this run: {name} is {saved.get(name, 'absent')} "
+                    f"in the checkpoint and {wanted.get(name, 'absent')} here; use the config of the run that saved it"
                 )
 
     def _remove(self, names: list[str]) -> None:

@@ -177,7 +177,7 @@ def test_unknown_step_and_empty_folder(tmp_path: Path) -> None:
     with Checkpointer(tmp_path, keep=1) as checkpointer:
         assert checkpointer.complete_steps() == []
         assert checkpointer.latest() is None
-        with pytest.raises(ValueError, match="step 4 .* no such step; complete: none"):
+        with pytest.raises(ValueError, match=r"step 4 .* no such step; complete: none"):
             checkpointer.restore(4, {"x": jnp.zeros(2)})
 
 
