@@ -25,7 +25,7 @@ ENVS = Registry(
     "environment",
     (
         ("bandit", "ragen_jax.envs.bandit:Bandit"),
-        ("frozen_lake", "ragen_jax.envs.frozen_lake:FrozenLake"),
+        ("frozen_lake", "ragen_jax.envs.frozen_lake.env:FrozenLake"),
         ("sokoban", "ragen_jax.envs.sokoban.env:Sokoban"),
         ("countdown", "ragen_jax.envs.countdown:Countdown"),
     ),
