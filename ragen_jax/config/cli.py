@@ -164,6 +164,8 @@ def _tyro_help(cls: type, default: Any) -> str:
             use_underscores=True,
             config=(tyro.conf.FlagConversionOff,),
         )
-    lines = captured.getvalue().splitlines(keepends=True)
-    boxes = next(number for number, line in enumerate(lines) if line.startswith("╭"))
-    return re.sub(r"│ --(\S+) (\{?.+?)( *)│", r"│ \1=\2\3  │", "".join(lines[boxes:]))
+    text = re.sub(r"^ +-{10,} *\n", "", captured.getvalue(), flags=re.MULTILINE)
+    text = re.sub(r"^ +-h, --help *\n.*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^  --(\S+) ", r"  \1=", text, flags=re.MULTILINE)
+    text = re.sub(r" +$", "", text, flags=re.MULTILINE)
+    return text[text.index(" options") :].replace("\n ", "\n").lstrip(" ")

@@ -16,10 +16,9 @@ def compose(*names: str) -> Config:
       KeyError: unknown preset, with the nearest name.
       ModuleNotFoundError: the ``configs`` package, which holds the presets, cannot be imported.
     """
-    presets = _presets()
     config = Config()
     for name in names:
-        config = presets[name](config)
+        config = _presets()[name](config)
     return dataclasses.replace(config, preset=tuple(names))
 
 

@@ -148,9 +148,9 @@ class AlgorithmSection:
     clip_low: float = 0.2
     clip_high: float = 0.28
     clip_dual: float = 3.0
-    aggregation: Literal[
-        "token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"
-    ] = "token-mean"
+    aggregation: Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"] = (
+        "token-mean"
+    )
     normalizer: Literal["rollout", "kept"] = "rollout"
     entropy_coef: float = 0.001
     kl_coef: float = 0.0

@@ -1,0 +1,37 @@
+"""Presets: pure functions Config -> Config, composed from left to right (``preset=paper,sokoban,grpo``).
+
+A preset sets what it is about and leaves the rest alone, so later ones win. Each is one line here.
+"""
+
+from __future__ import annotations
+
+from ragen_jax.registry import Registry
+
+__all__ = ["PRESETS"]
+
+PRESETS = Registry(
+    "preset",
+    (
+        ("base", "configs.base:base"),
+        ("paper", "configs.provenance:paper"),
+        ("reference_code", "configs.provenance:reference_code"),
+        ("frozen_lake", "configs.envs.frozen_lake:frozen_lake"),
+        ("frozen_lake_tiny", "configs.envs.frozen_lake:frozen_lake_tiny"),
+        ("frozen_lake_turns_tiny", "configs.envs.frozen_lake:frozen_lake_turns_tiny"),
+        ("sokoban", "configs.envs.sokoban:sokoban"),
+        ("sokoban_tiny", "configs.envs.sokoban:sokoban_tiny"),
+        ("countdown", "configs.envs.countdown:countdown"),
+        ("countdown_tiny", "configs.envs.countdown:countdown_tiny"),
+        ("bandit", "configs.envs.bandit:bandit"),
+        ("bandit_tiny", "configs.envs.bandit:bandit_tiny"),
+        ("ppo", "configs.algorithms.ppo:ppo"),
+        ("grpo", "configs.algorithms.grpo:grpo"),
+        ("dr_grpo", "configs.algorithms.dr_grpo:dr_grpo"),
+        ("dapo", "configs.algorithms.dapo:dapo"),
+        ("no_filter", "configs.filters:no_filter"),
+        ("top_p", "configs.filters:top_p"),
+        ("tiny", "configs.models.tiny:tiny"),
+        ("small", "configs.models.small:small"),
+        ("cpu_debug", "configs.hardware.cpu_debug:cpu_debug"),
+    ),
+)

@@ -1,0 +1,56 @@
+"""How presets change a configuration."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ragen_jax.config.schema import Config
+
+
+def change(config: Config, **changes: Any) -> Config:
+    """The configuration with some fields changed.
+
+    ``change(config, steps=3, filter={"rule": "top_p"})``: a section takes a dict of its fields, a plain field its value.
+    """
+    values = {
+        name: dataclasses.replace(getattr(config, name), **value) if isinstance(value, dict) else value
+        for name, value in changes.items()
+    }
+    return dataclasses.replace(config, **values)
+
+
+def use_env(config: Config, name: str, **options: Any) -> Config:
+    """The configuration with an environment chosen and some of its options set.
+
+    Options that earlier presets set for the same environment stay; those of another environment go.
+    """
+    kept = config.env.options if config.env.name == name else {}
+    return change(config, env={"name": name, "options": {**kept, **options}})
+
+
+def tiny_run(config: Config, *, turns: int, max_new_tokens: int) -> Config:
+    """Sizes shared by the tiny environments: a policy of 0.3 M parameters, one CPU core, minutes.
+
+    Early stopping is off, since these runs show what happens after a collapse; validation measures mutual information
+    on 32 prompts, so its ceiling is ln 32.
+    """
+    return change(
+        config,
+        steps=120,
+        rollout={
+            "prompts": 8,
+            "group_size": 16,
+            "max_new_tokens": max_new_tokens,
+            "max_context": turns * max_new_tokens + (turns - 1) * 32,
+            "prompt_bucket": 16,
+            "length_bucket": 16,
+            "observation_bucket": 8,
+            "show_rewards": False,
+        },
+        algorithm={"minibatch_groups": 0, "normalizer": "rollout"},
+        optim={"lr": 5e-4, "critic_lr": 1e-3, "weight_decay": 0.0},
+        collapse={"every": 1, "trajectory": turns > 1},
+        validation={"every": 15, "prompts": 32, "samples": 8, "temperature": 1.0, "collapse_samples": 2},
+        early_stop={"window": 0, "low_success_validations": 0},
+    )

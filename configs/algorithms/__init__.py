@@ -1,0 +1,1 @@
+"""One file per algorithm: advantage, clipping, aggregation. Entropy, KL and rates belong to the run."""

@@ -1,0 +1,1 @@
+"""One file per environment: the paper's size, and a tiny one for a laptop."""

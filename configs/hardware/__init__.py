@@ -1,0 +1,1 @@
+"""Machines: meshes, memory bounds, and sizes for debugging."""
