@@ -1,0 +1,1 @@
+"""Reads run folders and writes pictures and tables; imports no jax."""

@@ -1,0 +1,57 @@
+"""Ctrl-C and SIGTERM as a request that the loop reads between steps."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+_LOG = logging.getLogger(__name__)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class StopSignal:
+    """Context manager; ``requested`` names the signal once one has arrived.
+
+    The first signal only sets the flag, so that the running step ends, the run is saved and can be resumed. The second
+    one acts as it would have without this class: the old handlers are put back and the signal is raised again.
+    """
+
+    def __init__(self) -> None:
+        """Touches nothing until entered."""
+        self.requested: str | None = None
+        self._previous: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        """Install the handlers.
+
+        Raises:
+          RuntimeError: not in the main thread, where alone Python lets signals be handled.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            raise RuntimeError("StopSignal works in the main thread only: enter it before threads are started")
+        for number in _SIGNALS:
+            self._previous[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Put the old handlers back."""
+        self._restore()
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        name = signal.Signals(number).name
+        if self.requested is None:
+            self.requested = name
+            _LOG.warning("%s: the step is finished, then the run is saved; a second signal stops at once", name)
+        else:
+            self._restore()
+            signal.raise_signal(number)
+
+    def _restore(self) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous.clear()
