@@ -97,7 +97,7 @@ def lake_of_seed(config: FrozenLakeConfig, seed: int) -> Lake:
 class FrozenLake(TextEnv):
     """Reach the goal over slippery ice: reward 1 on the goal, else 0; goal and holes end the episode.
 
-    ``info`` has, beside the common entries: ``fell_in_hole``, ``goal_locked``, ``slipped`` (moves of this turn that went
+    Beside the common entries ``info`` has ``fell_in_hole``, ``goal_locked``, ``slipped`` (moves of this turn that went
     sideways), ``optimal_length`` (moves of a shortest path from the start) and ``actions_taken`` (directions really
     moved).
     An answer with too many actions runs the first ``max_actions_per_turn`` and counts as not valid.

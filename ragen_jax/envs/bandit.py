@@ -1,0 +1,156 @@
+"""A two-armed bandit whose arms hint at their rewards by name only: a safe one and a risky, better one."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+
+from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv
+from ragen_jax.envs.demonstrations import with_fillers
+from ragen_jax.envs.instances import dynamics_rng, layout_rng
+from ragen_jax.envs.parsing import split_actions
+
+# (safe, risky). No name stands in both tables.
+TRAIN_PAIRS = (
+    ("anchor", "rocket"),
+    ("granite", "lightning"),
+    ("turtle", "falcon"),
+    ("cellar", "casino"),
+    ("savings", "lottery"),
+    ("oak", "comet"),
+    ("bridge", "tightrope"),
+    ("candle", "firework"),
+    ("pasture", "goldmine"),
+    ("harbor", "storm"),
+    ("library", "raceway"),
+    ("bread", "truffle"),
+)
+VALIDATION_PAIRS = (
+    ("pension", "jackpot"),
+    ("ox", "cheetah"),
+    ("cottage", "volcano"),
+    ("brick", "balloon"),
+    ("pond", "geyser"),
+    ("ladder", "trapeze"),
+    ("wool", "dynamite"),
+    ("canal", "rapids"),
+)
+_PAIRS = {
+    "train": TRAIN_PAIRS,
+    "validation": VALIDATION_PAIRS,
+    "all": TRAIN_PAIRS + VALIDATION_PAIRS,
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BanditConfig(EnvConfig):
+    """Options of the bandit.
+
+    The splits are two tables of name pairs (12 for training, 8 for validation, in two orders each), not a content
+    hash; ``validation_percent`` has no effect.
+
+    Attributes:
+      safe_reward: reward of the safe arm, always.
+      risky_reward: reward of the risky arm when it pays.
+      risky_else: reward of the risky arm when it does not.
+      risky_probability: how often the risky arm pays.
+      shared_dynamics: all members of a group meet the same draw.
+    """
+
+    max_turns: int = 1
+    max_actions_per_turn: int = 1
+    max_actions: int = 1
+    safe_reward: float = 0.1
+    risky_reward: float = 1.0
+    risky_else: float = 0.0
+    risky_probability: float = 0.25
+    shared_dynamics: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse values outside their range."""
+        super().__post_init__()
+        for field in ("max_actions_per_turn", "max_actions"):
+            if getattr(self, field) != 1:
+                raise ValueError(f"{field}={getattr(self, field)}: a bandit episode is one pull, use 1")
+        if not 0 <= self.risky_probability <= 1:
+            raise ValueError(f"risky_probability={self.risky_probability}: use a probability, 0 to 1")
+
+
+class Bandit(TextEnv):
+    """Pull one of two arms, once. Success is choosing the risky arm, whatever it paid."""
+
+    name: ClassVar[str] = "bandit"
+    Config: ClassVar[type[BanditConfig]] = BanditConfig
+
+    def __init__(self, config: BanditConfig) -> None:
+        """Make an environment that still has to be reset."""
+        self.config: BanditConfig = config
+        self._arms: tuple[str, str] | None = None
+        self._done = True
+
+    def reset(self, seed: int, member: int = 0) -> Observation:
+        """Draw the pair and its order from ``seed``; the arm's luck comes from ``(seed, member)``."""
+        layout = layout_rng(seed)
+        pairs = _PAIRS[self.config.split]
+        self._safe, self._risky = pairs[layout.integers(len(pairs))]
+        swapped = layout.random() < 0.5
+        self._arms = (self._risky, self._safe) if swapped else (self._safe, self._risky)
+        self._luck = dynamics_rng(seed, 0 if self.config.shared_dynamics else member)
+        self._turns = 0
+        self._done = False
+        return self._observe()
+
+    def step(self, answer: str) -> StepResult:
+        """Pull the named arm; see ``TextEnv.step``."""
+        if self._done:
+            raise RuntimeError("the episode is over or was never begun: call reset")
+        config = self.config
+        parsed = split_actions(answer, separator=config.action_separator, limit=1, names=self.arms)
+        self._turns += 1
+        if not parsed.actions:
+            self._done = self._turns >= config.max_turns
+            info = {"success": False, "action_is_valid": False, "action_is_effective": False}
+            return StepResult(self._observe(), 0.0, terminated=False, truncated=self._done, info=info)
+        arm = self.arms[parsed.actions[0]]
+        success = arm == self._risky
+        reward = config.safe_reward
+        if success:
+            reward = config.risky_reward if self._luck.random() < config.risky_probability else config.risky_else
+        self._done = True
+        info = {"success": success, "action_is_valid": parsed.valid, "action_is_effective": True}
+        observation = Observation(f"{arm} paid {reward:g}")
+        return StepResult(observation, reward, terminated=True, truncated=False, info=info)
+
+    def instructions(self) -> str:
+        """Task description; the terse one is empty, tiny policies know the task from their warm start."""
+        if self.config.instructions == "terse":
+            return ""
+        return (
+            "Two slot machines stand before you. One pays a small sum every time; the other pays much or little, "
+            "by luck, and more on average. Their names are the only hint: think about what each stands for. "
+            "Choose the one with the higher expected reward and answer with its name."
+        )
+
+    def canonical(self) -> str:
+        """The names in the order in which they are shown."""
+        return " ".join(self.arms)
+
+    def demonstrate(self, rng: np.random.Generator, *, skill: float) -> Demonstration:
+        """Judge both names and choose the risky arm, or carelessly the safe one."""
+        first, second = self.arms
+        choice = self._risky if rng.random() < skill else self._safe
+        nature = {self._safe: "sure", self._risky: "wild"}
+        parts = (f"{first} {nature[first]}", f"{second} {nature[second]}", "so", choice)
+        return Demonstration(reasoning=with_fillers(parts, rng), answer=choice)
+
+    @property
+    def arms(self) -> tuple[str, str]:
+        """Names of the two arms in the order in which they are shown."""
+        if self._arms is None:
+            raise RuntimeError("no episode was begun: call reset")
+        return self._arms
+
+    def _observe(self) -> Observation:
+        return Observation("Machines: {} {}".format(*self.arms))
