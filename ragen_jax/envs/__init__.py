@@ -17,6 +17,7 @@ __all__ = [
     "Observation",
     "StepResult",
     "TextEnv",
+    "env_class",
     "env_config",
     "make_env",
 ]
@@ -32,6 +33,11 @@ ENVS = Registry(
 )
 
 
+def env_class(env: str | type[TextEnv], /) -> Any:
+    """Class behind a name of ``ENVS``; a class stands for itself. KeyError for an unknown name."""
+    return ENVS[env] if isinstance(env, str) else env
+
+
 def make_env(env: str | type[TextEnv], /, **overrides: Any) -> TextEnv:
     """Make an environment.
 
@@ -43,14 +49,13 @@ def make_env(env: str | type[TextEnv], /, **overrides: Any) -> TextEnv:
       KeyError: for an unknown name.
       ValueError: for an unknown field, a value of the wrong type or a value that the environment refuses.
     """
-    factory: Any = ENVS[env] if isinstance(env, str) else env
-    made: TextEnv = factory(env_config(env, **overrides))
+    made: TextEnv = env_class(env)(env_config(env, **overrides))
     return made
 
 
 def env_config(env: str | type[TextEnv], /, **overrides: Any) -> EnvConfig:
     """Config of an environment with some fields changed; see ``make_env`` for arguments and errors."""
-    factory: Any = ENVS[env] if isinstance(env, str) else env
+    factory = env_class(env)
     config_class = factory.Config
     hints = typing.get_type_hints(config_class)
     known = {field.name: hints[field.name] for field in dataclasses.fields(config_class)}

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
-from ragen_jax.envs import ENVS
+from ragen_jax.envs import env_class
 from ragen_jax.envs.base import EnvConfig, Observation, StepResult, TextEnv
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class EnvPool:
                 raise ValueError(f"{field}={value}: use 1 or more")
         if step_timeout_s <= 0:
             raise ValueError(f"step_timeout_s={step_timeout_s}: use a positive number of seconds")
-        self._factory: Any = ENVS[env] if isinstance(env, str) else env
+        self._factory = env_class(env)
         self._config = config
         self.groups, self.group_size = groups, group_size
         self.envs = [self._factory(config) for _ in range(groups * group_size)]
