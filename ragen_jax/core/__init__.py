@@ -1,0 +1,63 @@
+"""The science as pure functions on arrays: no model, no configuration, no random state, no input or output."""
+
+from __future__ import annotations
+
+from ragen_jax.core import advantages, filters
+from ragen_jax.core.advantages import gae, group_advantages, leave_one_out, net_token_weight
+from ragen_jax.core.collapse import collapse_metrics, matched_and_marginal, mi_zscore, retrieval_accuracy
+from ragen_jax.core.grouping import (
+    group_advantages_by_id,
+    group_mean,
+    group_std,
+    group_variance,
+    is_flat,
+    to_groups,
+    to_rows,
+)
+from ragen_jax.core.log_probs import log_prob_gap, log_probs_and_entropy
+from ragen_jax.core.losses import kl, ppo_policy_loss, ppo_terms, value_terms
+from ragen_jax.core.masking import (
+    aggregate,
+    aggregation_denominator,
+    masked_mean,
+    masked_sum,
+    masked_var,
+    masked_whiten,
+    prediction_mask,
+)
+from ragen_jax.core.moving_average import empty_moving_average, update_moving_average
+
+__all__ = [
+    "advantages",
+    "aggregate",
+    "aggregation_denominator",
+    "collapse_metrics",
+    "empty_moving_average",
+    "filters",
+    "gae",
+    "group_advantages",
+    "group_advantages_by_id",
+    "group_mean",
+    "group_std",
+    "group_variance",
+    "is_flat",
+    "kl",
+    "leave_one_out",
+    "log_prob_gap",
+    "log_probs_and_entropy",
+    "masked_mean",
+    "masked_sum",
+    "masked_var",
+    "masked_whiten",
+    "matched_and_marginal",
+    "mi_zscore",
+    "net_token_weight",
+    "ppo_policy_loss",
+    "ppo_terms",
+    "prediction_mask",
+    "retrieval_accuracy",
+    "to_groups",
+    "to_rows",
+    "update_moving_average",
+    "value_terms",
+]

@@ -1,0 +1,65 @@
+"""Group-relative advantages: GRPO, and Dr. GRPO without the division by the standard deviation."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from ragen_jax.core.advantages.inputs import AdvantageInputs
+from ragen_jax.core.grouping import STD_EPS, group_mean, group_std, is_flat
+from ragen_jax.types import Array
+
+
+def group_advantages(rewards: Array, valid: Array | None = None, *, normalize_by_std: bool) -> jax.Array:
+    """``(r - mean) / (std + 1e-6)`` with the unbiased std of the group (GRPO), or ``r - mean`` (Dr. GRPO).
+
+    Args:
+      rewards: [P, G].
+      valid: [P, G] bool; invalid rows take no part and get 0.
+      normalize_by_std: divide by the group's standard deviation.
+
+    Returns:
+      [P, G] float32; exactly 0 in flat groups and in groups of one.
+
+    >>> group_advantages(jnp.array([[1.0, 0.0, 0.0, 0.0]]), normalize_by_std=False).tolist()
+    [[0.75, -0.25, -0.25, -0.25]]
+    """
+    flat = is_flat(rewards, valid)
+    mask = jnp.ones(rewards.shape, bool) if valid is None else jnp.asarray(valid, bool)
+    centred = jnp.asarray(rewards, jnp.float32) - group_mean(rewards, valid)[:, None]
+    if normalize_by_std:
+        centred = centred / (group_std(rewards, valid)[:, None] + STD_EPS)
+    return jnp.where(mask & ~flat[:, None], centred, 0.0)
+
+
+def spread_over_tokens(advantages: jax.Array, response_mask: Array) -> tuple[jax.Array, jax.Array]:
+    """Give every response token the advantage of its row.
+
+    Args:
+      advantages: [P, G].
+      response_mask: [B, T] bool.
+
+    Returns:
+      advantages [B, T], 0 outside the mask, and returns [B, T], all 0: group estimators train no critic.
+    """
+    tokens = jnp.where(jnp.asarray(response_mask, bool), advantages.reshape(-1, 1), 0.0)
+    return tokens, jnp.zeros_like(tokens)
+
+
+def estimate(
+    inputs: AdvantageInputs, *, gamma: float, lam: float, normalize_by_std: bool
+) -> tuple[jax.Array, jax.Array]:
+    """``group_advantages`` of the episode rewards on every response token.
+
+    Args:
+      inputs: see :class:`AdvantageInputs`.
+      gamma: not read, episode rewards are not discounted.
+      lam: not read.
+      normalize_by_std: true is GRPO, false is Dr. GRPO.
+
+    Returns:
+      advantages and returns (zeros), each [B, T].
+    """
+    del gamma, lam
+    advantages = group_advantages(inputs.rewards, inputs.valid, normalize_by_std=normalize_by_std)
+    return spread_over_tokens(advantages, inputs.response_mask)

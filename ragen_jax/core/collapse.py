@@ -1,0 +1,258 @@
+r"""Does the reasoning still depend on the prompt? Estimators of RAGEN-2 section 2.3 and Table 1.
+
+All of them read cross scores ``S[i,k,j] = log p(z_ik | x_j)`` in nats per sequence:
+
+    matched    log p(z_ik | x_i)
+    marginal   log (1/C) sum_j p(z_ik | x_j)
+    I          mean(matched - marginal)       at most ln C
+    H(Z|X)     -mean(matched)
+    H(Z)       -mean(marginal) = I + H(Z|X)
+
+Columns with the same context (equal ``column_class``) are one column with weight m / C. Means run over scored
+reasonings, every reasoning with the same weight.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from ragen_jax.core.masking import masked_mean, masked_var
+from ragen_jax.core.moving_average import empty_moving_average, update_moving_average
+from ragen_jax.types import Array, CollapseState, CrossScores
+
+Mix = Literal["sequence", "per_token"]
+RETRIEVAL_KS = (1, 2, 4, 8)
+
+
+def matched_and_marginal(scores: CrossScores, *, mix: Mix = "sequence") -> tuple[jax.Array, jax.Array]:
+    """Log-prob of each reasoning under its own prompt and under the uniform mixture of all prompts.
+
+    Args:
+      scores: cross scores, [C, G, C].
+      mix: "sequence" mixes the sums of log-probs (the paper's definition). "per_token" first divides each score by
+        the length of the reasoning and mixes those (the released code's variant).
+
+    Returns:
+      matched and marginal, each [C, G] float32: nats per sequence for "sequence", nats per token for "per_token".
+      Rows that are not valid hold 0.
+
+    Raises:
+      ValueError: unknown mix.
+
+    >>> scores = CrossScores(log_probs=jnp.array([[[-1.0, -2.0]], [[-2.0, -1.0]]]), lengths=jnp.ones((2, 1), int),
+    ...                      valid=jnp.ones((2, 1), bool), column_class=jnp.arange(2))
+    >>> matched, marginal = matched_and_marginal(scores)
+    >>> round(float((matched - marginal)[0, 0]), 4)
+    0.3799
+    """
+    matched, gain = _matched_and_gain(scores, mix=mix)
+    return matched, matched - gain
+
+
+def retrieval_accuracy(scores: CrossScores, *, k: int = 1) -> tuple[jax.Array, jax.Array]:
+    """Share of reasonings whose own prompt is among the k prompts that explain them best, and its chance level.
+
+    Columns are compared with the matched score and counted, not sorted: with g columns strictly better, t other columns
+    equal and m columns of the own class, a random order of the equals puts the own class into the first k with
+    probability ``1 - C(t, r) / C(t + m, r)``, ``r = k - g``. Chance is the same number for C identical columns,
+    ``1 - C(C - m, k) / C(C, k)``; so identical columns give exactly chance.
+
+    Args:
+      scores: cross scores, [C, G, C].
+      k: how many best columns count; more than C counts as C.
+
+    Returns:
+      accuracy [] and chance [], means over valid rows; both 0 without a valid row.
+
+    Raises:
+      ValueError: k below 1.
+    """
+    return _retrieval(_compare_columns(scores), scores.valid, k=k)
+
+
+def mi_zscore(
+    matched: Array, marginal: Array, std: Array, *, std_eps: float = 1e-3, valid: Array | None = None
+) -> jax.Array:
+    """Mean of ``(matched - marginal) / (std + std_eps)`` (RAGEN-2 section 2.3).
+
+    Args:
+      matched: [C, G] nats per token.
+      marginal: [C, G] nats per token.
+      std: [] standard deviation of the marginal, of this batch or its moving average.
+      std_eps: nats per token.
+      valid: [C, G] bool, all rows by default.
+
+    Returns:
+      [] float32, without unit.
+    """
+    chex.assert_rank([matched, marginal, std], [2, 2, 0])
+    chex.assert_equal_shape([matched, marginal])
+    mask = jnp.ones(matched.shape, bool) if valid is None else jnp.asarray(valid, bool)
+    difference = jnp.asarray(matched, jnp.float32) - jnp.asarray(marginal, jnp.float32)
+    return masked_mean(difference, mask) / (jnp.asarray(std, jnp.float32) + std_eps)
+
+
+def collapse_metrics(
+    scores: CrossScores,
+    state: CollapseState | None = None,
+    *,
+    mix: Mix = "sequence",
+    std_eps: float = 1e-3,
+    ema_decay: float = 0.9,
+) -> tuple[dict[str, jax.Array], CollapseState]:
+    """All collapse metrics of one cross-scoring, and the moving average that goes with them.
+
+    Keys that end in ``_sequence_nats`` always mix sequence sums. The token forms, the standard deviation and the
+    z-scores follow ``mix``: "sequence" divides matched and marginal of each reasoning by its length, "per_token" mixes
+    length-normalised scores. The ceiling is the mean over scored rows of -ln(m / C), so that it bounds the estimate also
+    where rows are missing; with all rows scored it is the entropy of the class weights, ln C without duplicates.
+
+    Args:
+      scores: cross scores, [C, G, C].
+      state: moving average from the last call; None starts a new one.
+      mix: see :func:`matched_and_marginal`.
+      std_eps: added to the standard deviation in the z-scores, nats per token.
+      ema_decay: decay of the moving average.
+
+    Returns:
+      Scalars by name, and the next state. With no scored row ``scored`` is 0, every other metric but ``unscored`` and
+      ``marginal_std_ema_token_nats`` is 0 too, and the state does not move.
+    """
+    _check(scores, mix)
+    state = empty_moving_average() if state is None else state
+    valid = jnp.asarray(scores.valid, bool)
+    length = jnp.maximum(jnp.asarray(scores.lengths, jnp.float32), 1.0)
+    matched, gain = _matched_and_gain(scores, mix="sequence")
+    if mix == "sequence":
+        matched_token, gain_token = matched / length, gain / length
+    else:
+        matched_token, gain_token = _matched_and_gain(scores, mix="per_token")
+    marginal_token = matched_token - gain_token
+
+    scored = jnp.sum(valid.astype(jnp.int32))
+    std = jnp.sqrt(masked_var(marginal_token, valid))
+    moved = update_moving_average(state, std, decay=ema_decay)
+    state = jax.tree.map(lambda new, old: jnp.where(scored > 0, new, old), moved, state)
+
+    mi_sequence, mi_token = masked_mean(gain, valid), masked_mean(gain_token, valid)
+    conditional_sequence = -masked_mean(matched, valid)
+    conditional_token = -masked_mean(matched_token, valid)
+    metrics = {
+        "mi_sequence_nats": mi_sequence,
+        "mi_sequence_ceiling_nats": _ceiling(scores),
+        "mi_token_nats": mi_token,
+        "conditional_entropy_sequence_nats": conditional_sequence,
+        "conditional_entropy_token_nats": conditional_token,
+        "reasoning_entropy_sequence_nats": mi_sequence + conditional_sequence,
+        "reasoning_entropy_token_nats": mi_token + conditional_token,
+        "matched_token_nats": -conditional_token,
+        "marginal_token_nats": -(mi_token + conditional_token),
+        "marginal_std_token_nats": std,
+        "marginal_std_ema_token_nats": state.ema_std,
+        "mi_zscore": mi_token / (std + std_eps),
+        "mi_zscore_ema": mi_token / (state.ema_std + std_eps),
+        "scored": scored,
+        "unscored": valid.size - scored,
+        "reasoning_length_tokens": masked_mean(scores.lengths, valid),
+    }
+    columns = _compare_columns(scores)
+    for k in RETRIEVAL_KS:
+        suffix = "" if k == 1 else f"@{k}"
+        accuracy, chance = _retrieval(columns, valid, k=k)
+        metrics[f"retrieval_accuracy{suffix}"] = accuracy
+        metrics[f"retrieval_chance{suffix}"] = chance
+    return metrics, state
+
+
+class _ColumnCounts(NamedTuple):
+    """Columns of other classes against the matched score, and the size of the own class; each [C, G] float32."""
+
+    better: jax.Array
+    equal: jax.Array
+    own: jax.Array
+
+
+def _check(scores: CrossScores, mix: str = "sequence") -> None:
+    chex.assert_rank([scores.log_probs, scores.lengths, scores.valid, scores.column_class], [3, 2, 2, 1])
+    chex.assert_equal_shape([scores.lengths, scores.valid])
+    columns = scores.column_class.shape[0]
+    chex.assert_shape(scores.log_probs, (columns, scores.valid.shape[1], columns))
+    chex.assert_shape(scores.valid, (columns, None))
+    if mix not in ("sequence", "per_token"):
+        raise ValueError(f"unknown mix {mix!r}; use 'sequence' or 'per_token'")
+
+
+def _classes(scores: CrossScores) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """same [C, C] bool; first [C] int32, the column that stands for each class; size [C] float32 of each class."""
+    column_class = jnp.asarray(scores.column_class)
+    same = column_class[:, None] == column_class[None, :]
+    return same, jnp.argmax(same, axis=1), jnp.sum(same.astype(jnp.float32), axis=1)
+
+
+def _clean(scores: CrossScores) -> jax.Array:
+    valid = jnp.asarray(scores.valid, bool)[:, :, None]
+    return jnp.where(valid, jnp.asarray(scores.log_probs, jnp.float32), 0.0)
+
+
+def _matched(log_probs: jax.Array, first: jax.Array) -> jax.Array:
+    return jnp.take_along_axis(log_probs, first[:, None, None], axis=2)[:, :, 0]
+
+
+def _matched_and_gain(scores: CrossScores, *, mix: Mix) -> tuple[jax.Array, jax.Array]:
+    """Matched and matched minus marginal, [C, G].
+
+    The difference is formed before large numbers are added back: it is exactly 0 for identical columns, and a score
+    of -1000 nats does not cost the difference its digits.
+    """
+    _check(scores, mix)
+    log_probs = _clean(scores)
+    if mix == "per_token":
+        log_probs = log_probs / jnp.maximum(jnp.asarray(scores.lengths, jnp.float32), 1.0)[:, :, None]
+    _, first, size = _classes(scores)
+    weight = jnp.where(first == jnp.arange(first.shape[0]), size, 0.0)
+    matched = _matched(log_probs, first)
+    top = jnp.max(log_probs, axis=2)
+    mixture = jnp.sum(weight * jnp.exp(log_probs - top[:, :, None]), axis=2) / jnp.sum(weight)
+    return matched, (matched - top) - jnp.log(mixture)
+
+
+def _ceiling(scores: CrossScores) -> jax.Array:
+    _, _, size = _classes(scores)
+    surprise = jnp.log(size.shape[0] / size)
+    return masked_mean(jnp.broadcast_to(surprise[:, None], scores.valid.shape), scores.valid)
+
+
+def _compare_columns(scores: CrossScores) -> _ColumnCounts:
+    _check(scores)
+    log_probs = _clean(scores)
+    same, first, size = _classes(scores)
+    matched = _matched(log_probs, first)[:, :, None]
+    other = ~same[:, None, :]
+    return _ColumnCounts(
+        better=jnp.sum((other & (log_probs > matched)).astype(jnp.float32), axis=2),
+        equal=jnp.sum((other & (log_probs == matched)).astype(jnp.float32), axis=2),
+        own=jnp.broadcast_to(size[:, None], scores.valid.shape),
+    )
+
+
+def _retrieval(columns: _ColumnCounts, valid: Array, *, k: int) -> tuple[jax.Array, jax.Array]:
+    if k < 1:
+        raise ValueError(f"k={k} must be at least 1")
+    total = columns.own.shape[0]
+    k = min(k, total)
+    hit = _hit_probability(columns.equal, columns.own, k - columns.better, k=k)
+    chance = _hit_probability(total - columns.own, columns.own, jnp.full_like(columns.own, k), k=k)
+    return masked_mean(hit, valid), masked_mean(chance, valid)
+
+
+def _hit_probability(others: jax.Array, own: jax.Array, draws: jax.Array, *, k: int) -> jax.Array:
+    """``1 - C(others, draws) / C(others + own, draws)``: at least one own column among random draws without return."""
+    miss = jnp.ones_like(own)
+    for drawn in range(k):
+        step = jnp.maximum(others - drawn, 0.0) / jnp.maximum(others + own - drawn, 1.0)
+        miss = jnp.where(drawn < draws, miss * step, miss)
+    return 1.0 - miss

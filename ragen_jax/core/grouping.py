@@ -1,0 +1,153 @@
+"""Rows and groups: reshaping, and the statistics of a group's rewards.
+
+Row ``i * G + k`` is rollout k of prompt i, so a group is a plain reshape. A group counts as *flat* when all its rewards
+are equal up to float rounding. The test looks at the range, before any mean is taken: the standard deviation of 16
+equal float32 numbers is often not 0, and dividing by that noise would invent a learning signal.
+"""
+
+from __future__ import annotations
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from ragen_jax.types import Array
+
+FLAT_TOLERANCE = 1e-6  # relative range below which rewards count as equal: about eight float32 roundings
+STD_EPS = 1e-6  # added to a group's standard deviation before dividing by it (GRPO)
+
+
+def to_groups(x: Array, group_size: int) -> jax.Array:
+    """Rows to groups: [B, ...] to [P, G, ...].
+
+    Args:
+      x: [B, ...].
+      group_size: G.
+
+    Returns:
+      [B / G, G, ...].
+
+    Raises:
+      ValueError: B is not a multiple of the group size.
+
+    >>> to_groups(jnp.arange(4), 2).tolist()
+    [[0, 1], [2, 3]]
+    """
+    rows = x.shape[0]
+    if group_size < 1 or rows % group_size:
+        raise ValueError(f"{rows} rows do not divide into groups of {group_size}; change the batch or the group size")
+    return jnp.asarray(x).reshape(rows // group_size, group_size, *x.shape[1:])
+
+
+def to_rows(x: Array) -> jax.Array:
+    """Groups to rows: [P, G, ...] to [P * G, ...], the inverse of :func:`to_groups`."""
+    if x.ndim < 2:
+        raise ValueError(f"to_rows needs [P, G, ...], got shape {tuple(x.shape)}")
+    return jnp.asarray(x).reshape(x.shape[0] * x.shape[1], *x.shape[2:])
+
+
+def is_flat(rewards: Array, valid: Array | None = None) -> jax.Array:
+    """True for groups whose rewards are all equal: ``max - min <= 1e-6 * max |reward|``.
+
+    Args:
+      rewards: [P, G].
+      valid: [P, G] bool; invalid rows are left out.
+
+    Returns:
+      [P] bool. A group with fewer than two valid rows is flat. NaN among the valid rewards is never flat.
+
+    >>> is_flat(jnp.array([[0.1, 0.1, 0.1], [0.0, 1.0, 1.0]])).tolist()
+    [True, False]
+    """
+    rewards, mask = _rewards_and_mask(rewards, valid)
+    high = jnp.max(jnp.where(mask, rewards, -jnp.inf), axis=1)
+    low = jnp.min(jnp.where(mask, rewards, jnp.inf), axis=1)
+    size = jnp.max(jnp.where(mask, jnp.abs(rewards), 0.0), axis=1)
+    return (high - low <= FLAT_TOLERANCE * size) | (jnp.sum(mask, axis=1) < 2)
+
+
+def group_mean(rewards: Array, valid: Array | None = None) -> jax.Array:
+    """Mean reward of each group.
+
+    Args:
+      rewards: [P, G].
+      valid: [P, G] bool.
+
+    Returns:
+      [P] float32; 0 for a group without valid rows.
+    """
+    rewards, mask = _rewards_and_mask(rewards, valid)
+    count = jnp.sum(mask.astype(jnp.float32), axis=1)
+    return jnp.sum(jnp.where(mask, rewards, 0.0), axis=1) / jnp.maximum(count, 1.0)
+
+
+def group_variance(rewards: Array, valid: Array | None = None) -> jax.Array:
+    """Unbiased reward variance of each group (RAGEN-2 section 3.3).
+
+    ``RV_i = sum_k (r_ik - mean_i)^2 / (n_i - 1)``.
+
+    Args:
+      rewards: [P, G].
+      valid: [P, G] bool.
+
+    Returns:
+      [P] float32, squared reward units; exactly 0 for flat groups and for fewer than two valid rows.
+
+    >>> group_variance(jnp.array([[0.0, 1.0], [5.0, 5.0]])).tolist()
+    [0.5, 0.0]
+    """
+    values, mask = _rewards_and_mask(rewards, valid)
+    centred = jnp.where(mask, values - group_mean(values, mask)[:, None], 0.0)
+    count = jnp.sum(mask.astype(jnp.float32), axis=1)
+    variance = jnp.sum(jnp.square(centred), axis=1) / jnp.maximum(count - 1.0, 1.0)
+    return jnp.where(is_flat(values, mask), 0.0, variance)
+
+
+def group_std(rewards: Array, valid: Array | None = None) -> jax.Array:
+    """Square root of :func:`group_variance`, [P], in reward units."""
+    return jnp.sqrt(group_variance(rewards, valid))
+
+
+def group_advantages_by_id(rewards: Array, ids: Array, *, num_groups: int, normalize_by_std: bool) -> jax.Array:
+    """Group-relative advantages for rows in any order and groups of any size.
+
+    ``A = (r - mean) / (std + 1e-6)`` with the unbiased std of the row's own group, or ``r - mean``.
+
+    Args:
+      rewards: [B].
+      ids: [B] int32 in [0, num_groups), the group of each row.
+      num_groups: number of groups, fixed at trace time.
+      normalize_by_std: divide by the group's standard deviation.
+
+    Returns:
+      [B] float32; exactly 0 in flat groups and in groups of one.
+
+    >>> group_advantages_by_id(jnp.array([0.0, 3.0, 2.0]), jnp.array([0, 1, 0]), num_groups=2,
+    ...                        normalize_by_std=False).tolist()
+    [-1.0, 0.0, 1.0]
+    """
+    chex.assert_rank([rewards, ids], 1)
+    chex.assert_equal_shape([rewards, ids])
+    rewards = jnp.asarray(rewards, jnp.float32)
+    ids = jnp.asarray(ids, jnp.int32)
+
+    def total(x: jax.Array) -> jax.Array:
+        return jax.ops.segment_sum(x, ids, num_groups)
+
+    count = total(jnp.ones_like(rewards))
+    mean = total(rewards) / jnp.maximum(count, 1.0)
+    centred = rewards - mean[ids]
+    std = jnp.sqrt(total(jnp.square(centred)) / jnp.maximum(count - 1.0, 1.0))
+    high = jax.ops.segment_max(rewards, ids, num_groups)
+    low = jax.ops.segment_min(rewards, ids, num_groups)
+    size = jax.ops.segment_max(jnp.abs(rewards), ids, num_groups)
+    flat = (high - low <= FLAT_TOLERANCE * size) | (count < 2)
+    scale = std + STD_EPS if normalize_by_std else jnp.ones_like(std)
+    return jnp.where(flat[ids], 0.0, centred / scale[ids])
+
+
+def _rewards_and_mask(rewards: Array, valid: Array | None) -> tuple[jax.Array, jax.Array]:
+    chex.assert_rank(rewards, 2)
+    mask = jnp.ones(rewards.shape, bool) if valid is None else jnp.asarray(valid, bool)
+    chex.assert_equal_shape([rewards, mask])
+    return jnp.asarray(rewards, jnp.float32), mask

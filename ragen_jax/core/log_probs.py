@@ -1,0 +1,67 @@
+"""From logits to log-probs and entropies, the same way for sampler, scorer and loss."""
+
+from __future__ import annotations
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from ragen_jax.types import Array
+
+# Finite, so that 0 * log 0 stays 0 in the entropy and no gradient becomes NaN.
+_UNUSED_LOGIT = -1e30
+
+
+def log_probs_and_entropy(
+    logits: Array, tokens: Array, *, temperature: float, vocab_size: int | None = None
+) -> tuple[jax.Array, jax.Array]:
+    """Log-prob of each token and entropy of each distribution, ``softmax(logits / temperature)``, in float32.
+
+    Args:
+      logits: [..., V], any float dtype.
+      tokens: [...] int32, the token whose log-prob is wanted.
+      temperature: divides the logits before anything else; the sampler's own value, so that ratios start at 1.
+      vocab_size: ids at or above it are no tokens of the tokenizer and get probability 0; None keeps all V.
+
+    Returns:
+      log_probs [...] and entropy [...], nats, float32.
+
+    Raises:
+      ValueError: temperature not positive, or vocab_size outside [1, V].
+
+    >>> log_prob, _ = log_probs_and_entropy(jnp.array([2.0, 0.0]), jnp.array(0), temperature=0.5)
+    >>> round(float(log_prob), 5)
+    -0.01815
+    """
+    chex.assert_rank(tokens, logits.ndim - 1)
+    chex.assert_equal_shape_prefix([logits, tokens], tokens.ndim)
+    if temperature <= 0:
+        raise ValueError(f"temperature={temperature} must be positive; greedy decoding has no log-probs to train on")
+    rows = logits.shape[-1]
+    if vocab_size is not None and not 1 <= vocab_size <= rows:
+        raise ValueError(f"vocab_size={vocab_size} must lie between 1 and the {rows} rows of the logits")
+    scaled = jnp.asarray(logits, jnp.float32) / temperature
+    if vocab_size is not None and vocab_size < rows:
+        scaled = jnp.where(jnp.arange(rows) < vocab_size, scaled, _UNUSED_LOGIT)
+    shifted = scaled - jax.lax.stop_gradient(jnp.max(scaled, axis=-1, keepdims=True))
+    log_total = jnp.log(jnp.sum(jnp.exp(shifted), axis=-1))
+    chosen = jnp.take_along_axis(shifted, jnp.asarray(tokens, jnp.int32)[..., None], axis=-1)[..., 0]
+    probs = jnp.exp(shifted - log_total[..., None])
+    entropy = log_total - jnp.sum(probs * shifted, axis=-1)
+    return chosen - log_total, entropy
+
+
+def log_prob_gap(first: Array, second: Array, mask: Array) -> jax.Array:
+    """Largest absolute difference of two sets of log-probs, for example of sampler and scorer.
+
+    Args:
+      first: log-probs, any shape, nats.
+      second: log-probs, same shape.
+      mask: bool, same shape.
+
+    Returns:
+      [] float32, nats; 0 for an empty mask.
+    """
+    chex.assert_equal_shape([first, second, mask])
+    gap = jnp.abs(jnp.asarray(first, jnp.float32) - jnp.asarray(second, jnp.float32))
+    return jnp.max(jnp.where(jnp.asarray(mask, bool), gap, 0.0), initial=0.0)
