@@ -1,0 +1,146 @@
+"""Text to ids and back, with the exact bytes of every id."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+Message = dict[str, str]
+"""A chat message: ``role`` and ``content``."""
+
+TINY_FOLDER = Path(__file__).parent.parent / "assets" / "tiny_tokenizer"
+
+
+class Tokenizer:
+    """A byte-level BPE tokenizer with a chat template, loaded from a local folder.
+
+    Attributes:
+      name: name of the folder, for messages.
+      vocab_size: number of ids that some token uses. A network may have more rows; they are never sampled or scored.
+      end_of_turn_id: the id that the chat template writes behind a reply.
+      stop_ids: ids that end a reply: end of turn, end of text, padding (nothing sensible follows it).
+      pad_id: fills unused slots. It may equal an end id, so masks come from lengths, never from this id.
+    """
+
+    def __init__(self, backend: Any, *, name: str) -> None:
+        """Wrap a transformers ``PreTrainedTokenizerFast``; ``from_folder`` is the usual way in.
+
+        Raises:
+          ValueError: when the tokenizer is not byte level, has holes in its ids, or has no usable chat template.
+        """
+        self.name = name
+        self._backend = backend
+        added = {int(i): str(token) for i, token in backend.added_tokens_decoder.items()}
+        self._bytes = _byte_table(backend, added, name)
+        self.vocab_size = len(self._bytes)
+        self._added = frozenset(added)
+        self.end_of_turn_id = self._find_end_of_turn()
+        ends = (self.end_of_turn_id, backend.eos_token_id, backend.pad_token_id)
+        self.stop_ids = tuple(dict.fromkeys(i for i in ends if i is not None))
+        self.pad_id: int = next(
+            i for i in (backend.pad_token_id, backend.eos_token_id, self.end_of_turn_id) if i is not None
+        )
+
+    @classmethod
+    def from_folder(cls, path: str | Path) -> Tokenizer:
+        """Load ``tokenizer.json``, ``tokenizer_config.json`` and the chat template of a local folder.
+
+        Raises:
+          ValueError: when the folder has no ``tokenizer.json``, or see the constructor.
+        """
+        folder = Path(path)
+        if not (folder / "tokenizer.json").is_file():
+            raise ValueError(f"{folder} has no tokenizer.json: give the folder of a Hugging Face fast tokenizer")
+        # Imported here because it is slow; without torch it prints advice that nobody here can use.
+        os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
+        from transformers import PreTrainedTokenizerFast
+
+        backend = PreTrainedTokenizerFast.from_pretrained(str(folder), local_files_only=True)
+        return cls(backend, name=folder.resolve().name)
+
+    @classmethod
+    def tiny(cls) -> Tokenizer:
+        """The packaged tokenizer for tiny policies, learned from the text of our environments."""
+        return cls.from_folder(TINY_FOLDER)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text. Special tokens in it are recognised; none is added."""
+        ids: list[int] = self._backend.encode(text, add_special_tokens=False)
+        return ids
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Text of ids, special tokens included. Bytes that are not UTF-8 (a cut character) become U+FFFD."""
+        return b"".join(self.token_bytes(i) for i in ids).decode("utf-8", errors="replace")
+
+    def token_bytes(self, token: int) -> bytes:
+        """The bytes that an id stands for.
+
+        Raises:
+          ValueError: for an id that no token uses.
+        """
+        if not 0 <= token < self.vocab_size:
+            raise ValueError(
+                f"token id {token} is not in tokenizer {self.name!r}, which uses 0 to {self.vocab_size - 1}"
+            )
+        return self._bytes[token]
+
+    def byte_ends(self, ids: Sequence[int]) -> Iterator[int]:
+        """For each id, the offset of the byte behind its last one."""
+        end = 0
+        for token in ids:
+            end += len(self.token_bytes(token))
+            yield end
+
+    def render(self, messages: Sequence[Message], *, add_generation_prompt: bool) -> str:
+        """Text of a conversation by the chat template, with the opening of the next reply if asked for."""
+        text: str = self._backend.apply_chat_template(
+            list(messages), tokenize=False, add_generation_prompt=add_generation_prompt
+        )
+        return text
+
+    def _find_end_of_turn(self) -> int:
+        if not self._backend.chat_template:
+            raise ValueError(f"tokenizer {self.name!r} has no chat template: add chat_template.jinja to its folder")
+        reply = "reply"
+        question: Message = {"role": "user", "content": "question"}
+        text = self.render([question, {"role": "assistant", "content": reply}], add_generation_prompt=False)
+        behind = self.encode(text.rpartition(reply)[2].lstrip())
+        if not behind or behind[0] not in self._added:
+            raise ValueError(
+                f"the chat template of tokenizer {self.name!r} does not end a reply with an added token: "
+                "sampling could not stop there; use a template that does"
+            )
+        return behind[0]
+
+
+def _byte_table(backend: Any, added: dict[int, str], name: str) -> list[bytes]:
+    """Bytes of every id. Byte-level BPE spells each byte as one printable character; added tokens are plain text."""
+    decoder = json.loads(backend.backend_tokenizer.to_str())["decoder"] or {}
+    parts = decoder.get("decoders", [decoder])
+    kinds = [part.get("type") for part in parts]
+    if kinds != ["ByteLevel"]:
+        raise ValueError(
+            f"tokenizer {name!r} is not byte level (its decoder is {kinds}): its tokens have no exact bytes; "
+            "use a byte-level BPE tokenizer such as those of Qwen or Llama 3"
+        )
+    tokens = {i: token for token, i in backend.get_vocab().items()}
+    missing = next((i for i in range(len(tokens)) if i not in tokens), None)
+    if missing is not None:
+        raise ValueError(
+            f"tokenizer {name!r} has {len(tokens)} tokens but none with id {missing}: ids must have no holes"
+        )
+    byte_of = _byte_characters()
+    return [
+        added[i].encode() if i in added else bytes(byte_of[character] for character in tokens[i])
+        for i in range(len(tokens))
+    ]
+
+
+def _byte_characters() -> dict[str, int]:
+    """The alphabet of byte-level BPE: printable Latin-1 bytes stand for themselves, the others for U+0100 and up."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(0x100) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(0x100 + n): byte for n, byte in enumerate(others)}
