@@ -93,7 +93,7 @@ def build(folder: Path, *, seeds: int, vocabulary: int) -> None:
 
 
 def corpus(seeds: int) -> Iterator[str]:
-    """Text between added tokens, as the tokenizer will meet it. Instructions count once, lest they outweigh the rest."""
+    """Text between added tokens, as the tokenizer will meet it; instructions once, lest they outweigh the rest."""
     markers = re.compile("|".join(re.escape(token) for token in CONTROL + TAGS))
     for name, overrides in SOURCES:
         told: set[str] = set()

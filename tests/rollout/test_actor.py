@@ -89,7 +89,7 @@ def test_c18_pad_id_equals_end_id() -> None:
 
 def test_c20_sampled_ids_are_kept(chat: ChatFormat) -> None:
     tokenizer = chat.tokenizer
-    split = [*words(tokenizer, "g", "oal</think><answer>right</answer>"), tokenizer.end_of_turn_id]
+    split = [*words(tokenizer, " g", "oal</think><answer>right</answer>"), tokenizer.end_of_turn_id]
     assert tokenizer.encode(tokenizer.decode(split)) != split, "the tokenizer would merge these"
     rollout, _ = play(chat, LinePool(1, 1), lambda row, turn: split, seeds=[2])
     shown = chat.next_observation("P 1")
