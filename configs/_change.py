@@ -11,7 +11,7 @@ from ragen_jax.config.schema import Config
 def change(config: Config, **changes: Any) -> Config:
     """The configuration with some fields changed.
 
-    ``change(config, steps=3, filter={"rule": "top_p"})``: a section takes a dict of its fields, a plain field its value.
+    ``change(config, steps=3, filter={"rule": "top_p"})``: a section takes a dict of fields, a plain field its value.
     """
     values = {
         name: dataclasses.replace(getattr(config, name), **value) if isinstance(value, dict) else value

@@ -6,9 +6,10 @@ from ragen_jax.config.cli import ParsedArgs, parse
 from ragen_jax.config.compose import compose
 from ragen_jax.config.schema import Config
 from ragen_jax.config.serial import content_hash, flatten, from_json, to_json
-from ragen_jax.config.validate import check_mesh, validate
+from ragen_jax.config.validate import VALIDATION_WALK, check_mesh, validate
 
 __all__ = [
+    "VALIDATION_WALK",
     "Config",
     "ParsedArgs",
     "check_mesh",

@@ -1,4 +1,4 @@
-"""The command line: ``preset=a,b``, ``config=path.json``, ``section.field=value``; tyro types the values and writes help.
+"""The command line: ``preset=a,b``, ``config=path.json``, ``section.field=value``. Tyro types values and writes help.
 
 ``parse`` gives the resolved configuration, not yet checked across fields: ``validate`` does that when a run is built,
 since a module may still change fields in between.
@@ -31,6 +31,8 @@ usage: python -m MODULE [preset=a,b,...] [config=path.json] [seeds=0,1,2] [key=v
   seeds=0,1,2       one run per seed
   env.OPTION=value  an option of the chosen environment
 """
+
+SPECIAL: tuple[str, ...] = ("preset", "config", "seeds", "help")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +68,7 @@ def parse(
     """
     own = own or {}
     tokens = _split(argv, own)
-    special = {name: tokens.pop(name) for name in ("preset", "config", "seeds", "help") if name in tokens}
+    special = {name: tokens.pop(name) for name in SPECIAL if name in tokens}
     rest = {name: tokens.pop(name) for name in own if name in tokens}
     config = _base(special, default_presets)
     seeds = tuple(_typed("seeds", text, int) for text in _items(special.get("seeds", "")))
@@ -154,7 +156,7 @@ def _typed(key: str, text: str, annotation: Any) -> Any:
 
 
 def _tyro_help(cls: type, default: Any) -> str:
-    """tyro's help for a dataclass, with ``--key VALUE`` written as ``key=VALUE``."""
+    """Tyro's help for a dataclass, with ``--key VALUE`` written as ``key=VALUE``."""
     captured = io.StringIO()
     with contextlib.redirect_stdout(captured), contextlib.suppress(SystemExit):
         tyro.cli(

@@ -46,7 +46,7 @@ def flatten(config: Config) -> dict[str, Any]:
         for part in dataclasses.fields(value):
             key = f"{field.name}.{part.name}"
             if key == OPTIONS:
-                flat.update({f"env.{name}": option for name, option in value.options.items()})
+                flat.update({f"env.{name}": option for name, option in config.env.options.items()})
             else:
                 flat[key] = getattr(value, part.name)
     return flat

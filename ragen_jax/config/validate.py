@@ -1,7 +1,352 @@
-"""x"""
+"""Rules across fields, checked before any device is touched.
+
+``validate`` collects what is wrong and raises one ValueError; every sentence names the fields, their values and the
+fix. What depends on the machine is in ``check_mesh``.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from ragen_jax.config.schema import Config
+from ragen_jax.config.serial import flatten
+from ragen_jax.registry import unknown_name
+
+logger = logging.getLogger(__name__)
+
+# The search for distinct validation prompts visits at most this many seeds per prompt.
+VALIDATION_WALK = 16
+
+MASS_RULES = ("top_p", "reverse_top_p")
+
+_AT_LEAST = {
+    "steps": 1,
+    "seed": 0,
+    "micro_groups": 1,
+    "env.train_seed": 0,
+    "env.workers": 1,
+    "rollout.prompts": 1,
+    "rollout.group_size": 1,
+    "rollout.max_new_tokens": 1,
+    "rollout.prompt_bucket": 1,
+    "rollout.length_bucket": 1,
+    "rollout.observation_bucket": 1,
+    "rollout.top_k": 0,
+    "rollout.max_staleness": 0,
+    "rollout.queue_size": 1,
+    "filter.slack": 0,
+    "filter.max_empty_steps": 0,
+    "algorithm.clip_high": 0,
+    "algorithm.entropy_coef": 0,
+    "algorithm.kl_coef": 0,
+    "algorithm.value_clip": 0,
+    "algorithm.epochs": 1,
+    "algorithm.minibatch_groups": 0,
+    "optim.weight_decay": 0,
+    "optim.warmup_updates": 0,
+    "collapse.every": 0,
+    "collapse.trajectory_samples": 2,
+    "collapse.std_eps": 0,
+    "collapse.reasonings_per_chunk": 1,
+    "validation.every": 0,
+    "validation.prompts": 1,
+    "validation.samples": 1,
+    "validation.seed": 0,
+    "validation.collapse_samples": 0,
+    "early_stop.window": 0,
+    "early_stop.baseline_steps": 1,
+    "early_stop.low_success_validations": 0,
+    "checkpoint.every": 0,
+    "checkpoint.keep": 1,
+    "checkpoint.rollouts_every": 1,
+    "checkpoint.rollouts_per_sample": 0,
+    "mesh.data": 0,
+    "mesh.fsdp": 1,
+    "mesh.tensor": 1,
+}
+_ABOVE_ZERO = (
+    "env.step_timeout_s",
+    "rollout.temperature",
+    "validation.temperature",
+    "optim.lr",
+    "optim.critic_lr",
+    "optim.eps",
+    "optim.grad_clip",
+    "checkpoint.rollouts_budget_mb",
+)
+_SHARES = ("env.max_invalid_share", "early_stop.fraction", "early_stop.low_success", "algorithm.gamma", "algorithm.lam")
+_BELOW_ONE = ("optim.beta1", "optim.beta2", "collapse.ema_decay", "algorithm.clip_low")
 
 
-def validate(config: Config) -> None: ...
-def check_mesh(config: Config, devices: int) -> None: ...
+def validate(config: Config) -> None:
+    """Refuse a configuration that cannot work or would not do what it says.
+
+    Raises:
+      ValueError: one line per problem.
+    """
+    problems = [problem for rule in _RULES for problem in rule(config)]
+    if problems:
+        raise ValueError("\n".join(problems))
+    if config.algorithm.kl_coef > 0 and config.algorithm.kl_estimator == "k1":
+        logger.warning(
+            "algorithm.kl_estimator=k1 as a loss has a gradient of zero on average: it adds noise and no pull towards "
+            "the reference policy; k3 or k2 pull"
+        )
+
+
+def check_mesh(config: Config, device_count: int) -> None:
+    """Refuse a mesh that the devices cannot form or over which the batch does not divide.
+
+    Raises:
+      ValueError: names the sizes and the fix.
+    """
+    mesh = config.mesh
+    inner = mesh.fsdp * mesh.tensor
+    if mesh.data == 0 and device_count % inner:
+        raise ValueError(
+            f"mesh.fsdp={mesh.fsdp} times mesh.tensor={mesh.tensor} does not divide {device_count} devices; "
+            "lower one of them or set mesh.data to use a part of the devices"
+        )
+    data = mesh.data or device_count // inner
+    if data * inner > device_count:
+        raise ValueError(
+            f"mesh.data={data} x mesh.fsdp={mesh.fsdp} x mesh.tensor={mesh.tensor} needs {data * inner} devices, "
+            f"there are {device_count}; lower one of them (mesh.data=0 takes what is there)"
+        )
+    if data * inner < device_count:
+        logger.warning("the mesh uses %d of %d devices; mesh.data=0 takes them all", data * inner, device_count)
+    rows = data * mesh.fsdp
+    if config.micro_groups % rows:
+        raise ValueError(
+            f"micro_groups={config.micro_groups} is not a multiple of mesh.data={data} x mesh.fsdp={mesh.fsdp}; "
+            f"use micro_groups={rows * math.ceil(config.micro_groups / rows)} or a smaller mesh"
+        )
+
+
+def _numbers(config: Config) -> Iterator[str]:
+    values = flatten(config)
+    for key, value in values.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            yield f"{key}={value} is not finite; use an ordinary number"
+    for key, low in _AT_LEAST.items():
+        if values[key] < low:
+            yield f"{key}={values[key]} is too small; use {low} or more"
+    for key in _ABOVE_ZERO:
+        if values[key] <= 0:
+            yield f"{key}={values[key]} must be above 0"
+    for key in _SHARES:
+        if not 0 <= values[key] <= 1:
+            yield f"{key}={values[key]} must lie between 0 and 1"
+    for key in _BELOW_ONE:
+        if not 0 <= values[key] < 1:
+            yield f"{key}={values[key]} must be 0 or more and below 1"
+
+
+def _environment(config: Config) -> Iterator[str]:
+    from ragen_jax.envs import ENVS, env_config
+
+    env = config.env
+    if env.name not in ENVS:
+        yield f"env.name: {unknown_name('environment', env.name, ENVS)}"
+        return
+    if "split" in env.options:
+        yield (
+            f"env.split={env.options['split']}: training and validation choose their split themselves; "
+            "leave it out, env.validation_percent sets the sizes"
+        )
+    try:
+        options = env_config(env.name, **env.options)
+    except ValueError as error:
+        yield f"env.name={env.name}: {error}"
+        return
+    if not 1 <= options.validation_percent <= 99:
+        yield (
+            f"env.validation_percent={options.validation_percent} leaves one split without instances; use 1 to 99 "
+            "(10 is the default)"
+        )
+
+
+def _seeds(config: Config) -> Iterator[str]:
+    train_first = config.env.train_seed
+    train_last = train_first + config.steps * config.rollout.prompts - 1
+    validation_first = config.validation.seed
+    validation_last = validation_first + VALIDATION_WALK * config.validation.prompts - 1
+    if train_first <= validation_last and validation_first <= train_last:
+        yield (
+            f"training seeds {train_first}..{train_last} (env.train_seed={train_first}, steps={config.steps}, "
+            f"rollout.prompts={config.rollout.prompts}) overlap validation seeds {validation_first}..{validation_last} "
+            f"(validation.seed={validation_first}, validation.prompts={config.validation.prompts}, up to "
+            f"{VALIDATION_WALK} seeds each); set env.train_seed={validation_last + 1} or more"
+        )
+
+
+def _rollout(config: Config) -> Iterator[str]:
+    rollout = config.rollout
+    if rollout.top_p != 1.0:
+        yield (
+            f"rollout.top_p={rollout.top_p} truncates the sampler, so the trained log-probs would not be those of the "
+            "sampler; use rollout.top_p=1"
+        )
+    if rollout.top_k > 0:
+        yield (
+            f"rollout.top_k={rollout.top_k} truncates the sampler, so the trained log-probs would not be those of the "
+            "sampler; use rollout.top_k=0"
+        )
+    if rollout.max_new_tokens > rollout.max_context:
+        yield (
+            f"rollout.max_new_tokens={rollout.max_new_tokens} is above rollout.max_context={rollout.max_context}, so "
+            "not even one reply fits; raise max_context or lower max_new_tokens"
+        )
+    if rollout.format_penalty > 0:
+        yield f"rollout.format_penalty={rollout.format_penalty} would reward bad format; use 0 or a negative number"
+
+
+def _batches(config: Config) -> Iterator[str]:
+    prompts, minibatch = config.rollout.prompts, config.algorithm.minibatch_groups
+    if minibatch > 0 and prompts % minibatch:
+        yield (
+            f"algorithm.minibatch_groups={minibatch} does not divide rollout.prompts={prompts}; use a divisor, or 0 "
+            "for one update on the whole batch"
+        )
+    elif config.micro_groups >= 1 and (minibatch or prompts) % config.micro_groups:
+        name = "algorithm.minibatch_groups" if minibatch else "rollout.prompts"
+        yield (
+            f"micro_groups={config.micro_groups} does not divide {name}={minibatch or prompts}; use a divisor "
+            "(1 needs the least memory)"
+        )
+
+
+def _filter(config: Config) -> Iterator[str]:
+    from ragen_jax.core.filters import FILTERS
+
+    section, prompts = config.filter, config.rollout.prompts
+    rule, value = section.rule, section.value
+    if rule not in FILTERS:
+        yield f"filter.rule: {unknown_name('filter', rule, FILTERS)}"
+        return
+    if rule in (*MASS_RULES, "top_k", "min_p") and not 0 < value <= 1:
+        meaning = "the share of the total score kept" if rule in MASS_RULES else "a share"
+        yield f"filter.value={value} with filter.rule={rule} is {meaning}; use a number above 0 and at most 1"
+    if rule == "top_k_count" and (value != int(value) or not 1 <= value <= prompts):
+        yield f"filter.value={value} with filter.rule=top_k_count counts prompts; use 1 to rollout.prompts={prompts}"
+    if rule == "quartile" and (value not in (1, 2, 3, 4) or prompts < 4):
+        yield (
+            f"filter.value={value} with filter.rule=quartile and rollout.prompts={prompts}: use 1 (largest scores) to "
+            "4, and at least 4 prompts"
+        )
+    if rule == "none" and value != type(section)().value:
+        yield f"filter.value={value} has no effect with filter.rule=none; name a rule, for example filter.rule=top_p"
+    if section.mass == "softmax" and rule != "top_p":
+        yield (
+            f"filter.mass=softmax has no effect with filter.rule={rule}; use filter.rule=top_p or filter.mass=linear"
+        )
+    if section.mass == "softmax" and section.slack > 0:
+        yield f"filter.slack={section.slack} has no effect with filter.mass=softmax; use filter.slack=0"
+    if section.slack > 0 and rule not in MASS_RULES:
+        yield f"filter.slack={section.slack} has no effect with filter.rule={rule}; use filter.slack=0"
+    if section.loss_scale != "none" and rule == "none":
+        yield (
+            f"filter.loss_scale={section.loss_scale} has no effect with filter.rule=none; use filter.loss_scale=none "
+            "(the preset no_filter resets the whole section)"
+        )
+    if section.loss_scale == "rho" and rule not in (*MASS_RULES, "none"):
+        yield (
+            f"filter.loss_scale=rho is the kept mass of {' or '.join(MASS_RULES)}, filter.rule={rule} has none; use "
+            "filter.loss_scale=linear (the kept ratio) or none"
+        )
+
+
+def _algorithm(config: Config) -> Iterator[str]:
+    from ragen_jax.core.advantages import ADVANTAGES
+
+    section = config.algorithm
+    if section.advantage not in ADVANTAGES:
+        yield f"algorithm.advantage: {unknown_name('advantage', section.advantage, ADVANTAGES)}"
+        return
+    if section.advantage == "gae":
+        if not config.model.critic_preset:
+            yield (
+                "algorithm.advantage=gae needs a critic and model.critic_preset is empty; name one, for example "
+                "model.critic_preset=tiny-critic"
+            )
+        if not section.normalize_by_std:
+            yield (
+                "algorithm.normalize_by_std=False has no effect with algorithm.advantage=gae; use "
+                "algorithm.advantage=grpo, or algorithm.whiten for GAE"
+            )
+    else:
+        if config.rollout.group_size < 2:
+            yield (
+                f"rollout.group_size={config.rollout.group_size} with algorithm.advantage={section.advantage}: a "
+                "group-relative advantage needs at least 2 rollouts per prompt"
+            )
+        for name in ("gamma", "lam"):
+            if getattr(section, name) != 1.0:
+                yield (
+                    f"algorithm.{name}={getattr(section, name)} has no effect with "
+                    f"algorithm.advantage={section.advantage}, which uses whole returns; use 1, or advantage gae"
+                )
+    if config.filter.rule != "none" and config.rollout.group_size < 2:
+        yield (
+            f"rollout.group_size={config.rollout.group_size} with filter.rule={config.filter.rule}: a variance needs "
+            "at least 2 rollouts per prompt"
+        )
+    if section.clip_dual != 0 and section.clip_dual <= 1:
+        yield f"algorithm.clip_dual={section.clip_dual} must be above 1, or 0 to switch it off"
+    if section.kl_coef == 0 and section.kl_estimator != type(section)().kl_estimator:
+        yield (
+            f"algorithm.kl_estimator={section.kl_estimator} has no effect with algorithm.kl_coef=0; set a coefficient "
+            "or leave the estimator out"
+        )
+
+
+def _model(config: Config) -> Iterator[str]:
+    from ragen_jax.models.config import PRESETS
+
+    model = config.model
+    for name, preset in (("preset", model.preset), ("critic_preset", model.critic_preset)):
+        if preset not in PRESETS and not (name == "critic_preset" and preset == ""):
+            yield f"model.{name}: {unknown_name('model preset', preset, PRESETS)}"
+    if model.init == "warm_start" and not model.warm_start:
+        yield (
+            "model.init=warm_start needs model.warm_start, which is empty; name a preset of "
+            "ragen_jax.training.warm_start.PRESETS"
+        )
+    if model.init != "warm_start" and model.warm_start:
+        yield (
+            f"model.warm_start={model.warm_start} has no effect with model.init={model.init}; use "
+            "model.init=warm_start or leave it out"
+        )
+    words = ("random", "warm_start", "bundled")
+    if model.init not in words and not Path(model.init).is_dir():
+        yield f"model.init={model.init} is no folder; use the path of one, or {', '.join(words)}"
+
+
+def _validation(config: Config) -> Iterator[str]:
+    section = config.validation
+    if section.collapse_samples > section.samples:
+        yield (
+            f"validation.collapse_samples={section.collapse_samples} is above validation.samples={section.samples}: "
+            "only sampled rollouts can be scored; raise samples or lower collapse_samples"
+        )
+    if section.collapse_samples > 0 and section.prompts < 2:
+        yield (
+            f"validation.collapse_samples={section.collapse_samples} with validation.prompts={section.prompts}: "
+            "mutual information needs at least 2 prompts"
+        )
+
+
+_RULES: tuple[Callable[[Config], Iterator[str]], ...] = (
+    _numbers,
+    _environment,
+    _seeds,
+    _rollout,
+    _batches,
+    _filter,
+    _algorithm,
+    _model,
+    _validation,
+)
