@@ -108,8 +108,8 @@ def collapse_metrics(
 
     Keys that end in ``_sequence_nats`` always mix sequence sums. The token forms, the standard deviation and the
     z-scores follow ``mix``: "sequence" divides matched and marginal of each reasoning by its length, "per_token" mixes
-    length-normalised scores. The ceiling is the mean over scored rows of -ln(m / C), so that it bounds the estimate also
-    where rows are missing; with all rows scored it is the entropy of the class weights, ln C without duplicates.
+    length-normalised scores. The ceiling is the mean over scored rows of -ln(m / C), so that it bounds the estimate
+    also where rows are missing; with all rows scored it is the entropy of the class weights, ln C without duplicates.
 
     Args:
       scores: cross scores, [C, G, C].
@@ -137,6 +137,7 @@ def collapse_metrics(
     std = jnp.sqrt(masked_var(marginal_token, valid))
     moved = update_moving_average(state, std, decay=ema_decay)
     state = jax.tree.map(lambda new, old: jnp.where(scored > 0, new, old), moved, state)
+    ema_std = jnp.asarray(state.ema_std)
 
     mi_sequence, mi_token = masked_mean(gain, valid), masked_mean(gain_token, valid)
     conditional_sequence = -masked_mean(matched, valid)
@@ -152,9 +153,9 @@ def collapse_metrics(
         "matched_token_nats": -conditional_token,
         "marginal_token_nats": -(mi_token + conditional_token),
         "marginal_std_token_nats": std,
-        "marginal_std_ema_token_nats": state.ema_std,
+        "marginal_std_ema_token_nats": ema_std,
         "mi_zscore": mi_token / (std + std_eps),
-        "mi_zscore_ema": mi_token / (state.ema_std + std_eps),
+        "mi_zscore_ema": mi_token / (ema_std + std_eps),
         "scored": scored,
         "unscored": valid.size - scored,
         "reasoning_length_tokens": masked_mean(scores.lengths, valid),
@@ -187,7 +188,7 @@ def _check(scores: CrossScores, mix: str = "sequence") -> None:
 
 
 def _classes(scores: CrossScores) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """same [C, C] bool; first [C] int32, the column that stands for each class; size [C] float32 of each class."""
+    """Equal classes [C, C] bool, first column of each class [C] int32, size of each class [C] float32."""
     column_class = jnp.asarray(scores.column_class)
     same = column_class[:, None] == column_class[None, :]
     return same, jnp.argmax(same, axis=1), jnp.sum(same.astype(jnp.float32), axis=1)
@@ -244,9 +245,12 @@ def _retrieval(columns: _ColumnCounts, valid: Array, *, k: int) -> tuple[jax.Arr
         raise ValueError(f"k={k} must be at least 1")
     total = columns.own.shape[0]
     k = min(k, total)
-    hit = _hit_probability(columns.equal, columns.own, k - columns.better, k=k)
-    chance = _hit_probability(total - columns.own, columns.own, jnp.full_like(columns.own, k), k=k)
-    return masked_mean(hit, valid), masked_mean(chance, valid)
+    # One computation for both, so that identical columns give accuracy and chance the same rounding.
+    others = jnp.stack([columns.equal, total - columns.own])
+    draws = jnp.stack([k - columns.better, jnp.full_like(columns.own, k)])
+    hit = _hit_probability(others, jnp.stack([columns.own, columns.own]), draws, k=k)
+    shares = masked_mean(hit, jnp.broadcast_to(jnp.asarray(valid, bool), hit.shape), axis=(1, 2))
+    return shares[0], shares[1]
 
 
 def _hit_probability(others: jax.Array, own: jax.Array, draws: jax.Array, *, k: int) -> jax.Array:
