@@ -1,0 +1,48 @@
+# The two commands: `make quickstart` and `make test`. Both make .venv on first use.
+#
+#   make quickstart ARGS="env=frozen_lake steps=120"
+#   make test | slow | lint | clean
+
+PYTHON ?= $(firstword $(shell command -v python3.12 python3.11 python3 2>/dev/null))
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+.PHONY: quickstart test slow lint clean
+.DELETE_ON_ERROR:
+
+quickstart: $(VENV)/.installed-report
+	@$(BIN)/python -m experiments.quickstart $(ARGS)
+
+test: $(VENV)/.installed-test
+	@$(BIN)/python -m pytest -q -n 2 -m "not slow and not device and not parity" $(ARGS)
+
+slow: $(VENV)/.installed-test
+	@$(BIN)/python -m pytest -q -n 2 -m "slow and not device and not parity" $(ARGS)
+
+lint: $(VENV)/.installed-test
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+# Installed anew only when the dependencies changed. The test set holds the report set.
+$(VENV)/.installed-report: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing the packages into $(VENV) (once, a few minutes)"
+	@$(PIP) install -c constraints.txt -e '.[report]'
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing the packages and test tools into $(VENV) (once, a few minutes)"
+	@$(PIP) install -c constraints.txt -e '.[report,test]'
+	@touch $@ $(VENV)/.installed-report
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "No Python found: install Python 3.11 or 3.12, or name one: make PYTHON=/path/to/python" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than Python 3.11: name a newer one, make PYTHON=/path/to/python" >&2; exit 1; }
+	@echo "Making $(VENV) with $(PYTHON)"
+	@"$(PYTHON)" -m venv $(VENV) || { echo "The venv module failed: on Debian and Ubuntu install python3-venv" >&2; rm -rf $(VENV); exit 1; }
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
