@@ -83,7 +83,7 @@ class SokobanConfig(EnvConfig):
         if inner < needed:
             raise ValueError(
                 f"a room of {self.height}x{self.width} has {inner} inner cells, but max_walls={self.max_walls} and "
-                f"boxes={self.boxes} need {needed} (walls, boxes, targets, player): enlarge the room or lower one of the two"
+                f"boxes={self.boxes} need {needed} (walls, boxes, targets, player): enlarge the room or lower those"
             )
         if not 1 <= self.min_solution_len <= self.max_solution_len:
             raise ValueError(

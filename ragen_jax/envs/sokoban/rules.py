@@ -116,7 +116,7 @@ def boxes_on_targets(room: Room, state: State) -> int:
 
 
 def corner_deadlock(room: Room, state: State) -> bool:
-    """True when a box off target has a wall above or below it and another to its left or right, so is stuck for good."""
+    """True when a box off target has a wall above or below it and another to its left or right: it is stuck."""
     up, down, left, right = room.offsets
 
     def wall(cell: int) -> bool:

@@ -1,0 +1,130 @@
+"""Countdown tasks: drawn from random numbers or from the lines of a file, and solved either way."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragen_jax.envs.countdown.config import CountdownConfig
+from ragen_jax.envs.countdown.expressions import Expression
+from ragen_jax.envs.countdown.solver import MAX_NUMBERS, is_additive, smallest, solve
+from ragen_jax.envs.data_files import find_data_file
+from ragen_jax.envs.instances import draw_instance, in_split
+
+_ATTEMPTS = 5_000  # sets of numbers tried for one seed
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """Numbers and a target.
+
+    Attributes:
+      numbers: in the order in which they are shown.
+      target: value that an expression should have.
+      operators: the smallest set of operators that solves it without negative intermediate results; "" when it cannot
+        be solved.
+      solution: one expression with these operators; None when it cannot be solved.
+    """
+
+    numbers: tuple[int, ...]
+    target: int
+    operators: str = ""
+    solution: Expression | None = None
+
+    def text(self) -> str:
+        """The same for all orders of the numbers."""
+        return f"{' '.join(map(str, sorted(self.numbers)))} -> {self.target}"
+
+
+@lru_cache(maxsize=4096)
+def task_of_seed(config: CountdownConfig, seed: int) -> Task:
+    """The task of a seed, inside the split of the config. Cached, since all members of a group share it.
+
+    Raises:
+      ValueError: when the options ask for tasks that cannot be drawn, or the data file is missing or broken.
+    """
+    rows = load_rows(find_data_file(config.data_file, option="data_file")) if config.data_file else ()
+
+    def make(rng: np.random.Generator) -> Task | None:
+        if not rows:
+            return _draw(config, rng)
+        numbers, target = rows[rng.integers(len(rows))]
+        return _solved(config, numbers, low=target, high=target).get(target)
+
+    return draw_instance(
+        make,
+        Task.text,
+        seed=seed,
+        split=config.split,
+        validation_percent=config.validation_percent,
+        attempts=_ATTEMPTS,
+    )
+
+
+@lru_cache(maxsize=8)
+def load_rows(path: Path) -> tuple[tuple[tuple[int, ...], int], ...]:
+    """Numbers and target of each line of a file.
+
+    Raises:
+      ValueError: when a line is no task (the message has its number), or there is none.
+    """
+    rows = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if line.strip():
+            rows.append(_row(line, where=f"{path}, line {number}"))
+    if not rows:
+        raise ValueError(f"{path}: no task in it; a line looks like {{'target': 24, 'nums': [3, 8]}}")
+    return tuple(rows)
+
+
+def _row(line: str, *, where: str) -> tuple[tuple[int, ...], int]:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{where}: not JSON ({error})") from error
+    fields: dict[str, Any] = row if isinstance(row, dict) else {}
+    target, numbers = fields.get("target"), fields.get("nums")
+    if target is None or not isinstance(numbers, list) or not all(map(_is_whole, [target, *numbers])):
+        raise ValueError(f"{where}: 'target' must be a whole number and 'nums' a list of them, zero or more")
+    if not 2 <= len(numbers) <= MAX_NUMBERS:
+        raise ValueError(f"{where}: {len(numbers)} numbers in 'nums', use 2 to {MAX_NUMBERS}")
+    return tuple(numbers), target
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _draw(config: CountdownConfig, rng: np.random.Generator) -> Task | None:
+    """Numbers at random, then a target that is uniform over the fitting ones; None when no target fits."""
+    hopeless = rng.random() < config.unsolvable_share and config.split != "validation"
+    count = int(rng.integers(config.numbers_min, config.numbers_max + 1))
+    numbers = tuple(rng.integers(1, config.max_number + 1, size=count).tolist())
+    low, high = config.min_target, config.max_target
+    if hopeless:
+        reached = solve(numbers, low=low, high=high, use_all=config.use_all)
+        tasks = [Task(numbers, target) for target in range(low, high + 1) if target not in reached]
+    else:
+        tasks = list(_solved(config, numbers, low=low, high=high).values())
+    # The split is asked here already, since one set of numbers offers many targets and solving it is the costly part.
+    for index in rng.permutation(len(tasks)).tolist():
+        if in_split(tasks[index].text(), split=config.split, validation_percent=config.validation_percent):
+            return tasks[index]
+    return None
+
+
+def _solved(config: CountdownConfig, numbers: tuple[int, ...], *, low: int, high: int) -> dict[int, Task]:
+    """The solvable tasks with these numbers that the filter keeps, by target."""
+    tasks = {}
+    for target, solutions in solve(numbers, low=low, high=high, use_all=config.use_all).items():
+        additive = any(map(is_additive, solutions))
+        trivial = not config.use_all and target in numbers
+        if not trivial and config.ops_filter in ("any", "additive" if additive else "needs_muldiv"):
+            operators = smallest(solutions)
+            tasks[target] = Task(numbers, target, operators, solutions[operators])
+    return tasks
