@@ -7,7 +7,7 @@ PYTHON ?= $(firstword $(shell command -v python3.12 python3.11 python3 2>/dev/nu
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
 .PHONY: quickstart test slow lint clean
 .DELETE_ON_ERROR:

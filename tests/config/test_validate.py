@@ -1,0 +1,263 @@
+"""Rules across fields, one by one. Each bad configuration differs from a good one in the fields that it names."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from ragen_jax.config import VALIDATION_WALK, Config, check_mesh, compose, parse, validate
+from ragen_jax.config.validate import _ABOVE_ZERO, _AT_LEAST, _BELOW_ONE, _SHARES
+
+
+def refused(*tokens: str) -> str:
+    config = parse(["preset=grpo,top_p", *tokens]).config
+    with pytest.raises(ValueError) as error:
+        validate(config)
+    return str(error.value)
+
+
+def accepted(*tokens: str) -> None:
+    validate(parse(["preset=grpo,top_p", *tokens]).config)
+
+
+def test_the_defaults_are_valid():
+    validate(Config())
+    accepted()
+
+
+@pytest.mark.parametrize(("key", "low"), sorted(_AT_LEAST.items()))
+def test_lower_bounds(key, low):
+    assert f"{key}={low - 1}" in refused(f"{key}={low - 1}").replace(f"{low - 1}.0", f"{low - 1}")
+
+
+@pytest.mark.parametrize("key", _ABOVE_ZERO)
+def test_above_zero(key):
+    assert f"{key}=0.0 must be above 0" in refused(f"{key}=0")
+
+
+@pytest.mark.parametrize("key", [*_SHARES, *_BELOW_ONE])
+def test_shares(key):
+    assert f"{key}=1.5" in refused(f"{key}=1.5")
+    assert f"{key}=-0.1" in refused(f"{key}=-0.1")
+
+
+def test_not_finite():
+    assert "optim.lr=inf is not finite" in refused("optim.lr=inf")
+
+
+def test_every_problem_is_named_at_once():
+    sentence = refused("rollout.top_p=0.9", "rollout.temperature=0")
+    assert "rollout.top_p=0.9" in sentence
+    assert "rollout.temperature=0.0" in sentence
+
+
+# --- C42 and batches ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("advantage", ["grpo", "rloo", "reinforce"])
+def test_c42_group_of_one_with_a_group_relative_advantage(advantage):
+    sentence = refused("rollout.group_size=1", f"algorithm.advantage={advantage}")
+    assert "rollout.group_size=1" in sentence
+    assert f"algorithm.advantage={advantage}" in sentence
+    assert "at least 2" in sentence
+
+
+def test_group_of_one_with_a_critic_is_fine_without_a_filter():
+    accepted("preset=ppo", "rollout.group_size=1")
+    assert "a variance needs at least 2" in refused("preset=ppo,top_p", "rollout.group_size=1")
+
+
+def test_c42_minibatch_that_does_not_divide_names_both_numbers():
+    sentence = refused("rollout.prompts=10", "algorithm.minibatch_groups=4")
+    assert "algorithm.minibatch_groups=4" in sentence
+    assert "rollout.prompts=10" in sentence
+
+
+def test_micro_groups_must_divide_what_one_update_reads():
+    assert "micro_groups=3 does not divide rollout.prompts=8" in refused("micro_groups=3")
+    assert "algorithm.minibatch_groups=2" in refused("micro_groups=4", "algorithm.minibatch_groups=2")
+    accepted("micro_groups=2", "algorithm.minibatch_groups=2")
+
+
+# --- C25 ---------------------------------------------------------------------------------------------------------
+
+
+def test_c25_overlapping_seed_ranges_are_refused():
+    sentence = refused("env.train_seed=100", "validation.seed=200", "steps=200")
+    assert "training seeds 100..1699" in sentence
+    assert "validation.seed=200" in sentence
+    assert "env.train_seed=8392" in sentence  # 200 + 16 * 512
+    accepted("env.train_seed=8392", "validation.seed=200", "steps=200")
+
+
+def test_c25_exact_ends_of_the_ranges():
+    walk = 4 * VALIDATION_WALK
+    base = ("steps=200", "rollout.prompts=8", "validation.prompts=4", "env.train_seed=1000")
+    accepted(*base, "validation.seed=2600")
+    refused(*base, "validation.seed=2599")
+    accepted(*base, f"validation.seed={1000 - walk}")
+    refused(*base, f"validation.seed={1000 - walk + 1}")
+
+
+# --- environment -------------------------------------------------------------------------------------------------
+
+
+def test_environment_names_and_options():
+    assert "did you mean 'frozen_lake'" in refused("env.name=frozenlake")
+    config = compose("grpo")
+    for options, words in (
+        ({"siz": 4}, ("siz", "size")),
+        ({"size": "big"}, ("size", "big")),
+        ({"size": 1}, ("size", "1")),
+        ({"split": "train"}, ("env.split=train",)),
+        ({"validation_percent": 0}, ("env.validation_percent=0",)),
+    ):
+        bad = with_options(config, options)
+        with pytest.raises(ValueError) as error:
+            validate(bad)
+        for word in words:
+            assert word in str(error.value)
+
+
+def with_options(config: Config, options: dict) -> Config:
+    import dataclasses
+
+    return dataclasses.replace(config, env=dataclasses.replace(config.env, options=options))
+
+
+# --- rollout -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("token", ["rollout.top_p=0.9", "rollout.top_k=5"])
+def test_truncated_sampling_is_refused_in_training(token):
+    assert token in refused(token)
+
+
+def test_one_reply_must_fit():
+    sentence = refused("rollout.max_new_tokens=65", "rollout.max_context=64")
+    assert "rollout.max_new_tokens=65" in sentence
+    assert "rollout.max_context=64" in sentence
+    accepted("rollout.max_new_tokens=64", "rollout.max_context=64")
+
+
+def test_format_penalty_is_no_reward():
+    assert "rollout.format_penalty=0.1" in refused("rollout.format_penalty=0.1")
+
+
+# --- filter ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", ["top_p", "reverse_top_p", "top_k", "min_p"])
+@pytest.mark.parametrize("value", [0.0, -0.5, 1.5])
+def test_shares_of_filters(rule, value):
+    assert f"filter.value={value}" in refused(f"filter.rule={rule}", f"filter.value={value}")
+    accepted(f"filter.rule={rule}", "filter.value=1")
+
+
+def test_counts_and_quartiles():
+    refused("filter.rule=top_k_count", "filter.value=0.5")
+    refused("filter.rule=top_k_count", "filter.value=9")
+    accepted("filter.rule=top_k_count", "filter.value=8")
+    refused("filter.rule=quartile", "filter.value=0")
+    refused("filter.rule=quartile", "filter.value=1", "rollout.prompts=2")
+    accepted("filter.rule=quartile", "filter.value=4")
+
+
+def test_filter_names():
+    assert "did you mean 'top_p'" in refused("filter.rule=topp")
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        ("filter.rule=none", "filter.value=0.5"),
+        ("filter.rule=top_k", "filter.mass=softmax"),
+        ("filter.mass=softmax", "filter.slack=0.01"),
+        ("filter.rule=top_k", "filter.slack=0.01"),
+        ("filter.rule=none", "filter.loss_scale=linear"),
+        ("filter.rule=top_k", "filter.loss_scale=rho"),
+    ],
+)
+def test_filter_options_without_effect_are_refused(tokens):
+    sentence = refused(*tokens)
+    assert any(token.partition("=")[0] in sentence for token in tokens)
+
+
+# --- algorithm and model -----------------------------------------------------------------------------------------
+
+
+def test_advantage_names():
+    assert "did you mean 'grpo'" in refused("algorithm.advantage=grop")
+
+
+def test_gae_needs_a_critic():
+    sentence = refused("algorithm.advantage=gae", "model.critic_preset=")
+    assert "model.critic_preset" in sentence
+    accepted("model.critic_preset=")
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        ("algorithm.advantage=gae", "algorithm.normalize_by_std=false"),
+        ("algorithm.advantage=grpo", "algorithm.lam=0.9"),
+        ("algorithm.advantage=rloo", "algorithm.gamma=0.9"),
+        ("algorithm.kl_estimator=k2",),
+    ],
+)
+def test_algorithm_options_without_effect_are_refused(tokens):
+    assert "has no effect" in refused(*tokens)
+
+
+def test_dual_clip():
+    assert "algorithm.clip_dual=0.5" in refused("algorithm.clip_dual=0.5")
+    accepted("algorithm.clip_dual=0")
+
+
+def test_k1_as_a_loss_is_a_choice_with_a_warning(caplog):
+    with caplog.at_level(logging.WARNING):
+        accepted("algorithm.kl_coef=0.01", "algorithm.kl_estimator=k1")
+    assert "zero on average" in caplog.text
+    caplog.clear()
+    accepted("algorithm.kl_coef=0.01")
+    assert not caplog.text
+
+
+def test_model_names_and_starts(tmp_path):
+    assert "did you mean 'tiny'" in refused("model.preset=tinny")
+    assert "model.critic_preset" in refused("model.critic_preset=nothing")
+    assert "model.warm_start" in refused("model.init=warm_start")
+    assert "has no effect" in refused("model.warm_start=frozen_lake")
+    assert "is no folder" in refused("model.init=warmstart")
+    accepted(f"model.init={tmp_path}")
+    accepted("model.init=warm_start", "model.warm_start=frozen_lake")
+
+
+# --- validation and mesh -----------------------------------------------------------------------------------------
+
+
+def test_validation_can_only_score_what_it_sampled():
+    sentence = refused("validation.samples=1", "validation.collapse_samples=2")
+    assert "validation.samples=1" in sentence
+    assert "validation.collapse_samples=2" in sentence
+    refused("validation.prompts=1", "validation.collapse_samples=1")
+
+
+def mesh(*tokens: str) -> Config:
+    return parse(["preset=grpo", *tokens]).config
+
+
+def test_mesh_against_devices(caplog):
+    check_mesh(mesh(), 1)
+    check_mesh(mesh("micro_groups=4"), 4)
+    check_mesh(mesh("micro_groups=2", "mesh.tensor=2"), 4)
+    with pytest.raises(ValueError, match="does not divide 4 devices"):
+        check_mesh(mesh("mesh.fsdp=3"), 4)
+    with pytest.raises(ValueError, match="needs 8 devices, there are 4"):
+        check_mesh(mesh("mesh.data=8"), 4)
+    with pytest.raises(ValueError, match=r"micro_groups=1 is not a multiple of mesh.data=2 x mesh.fsdp=2; use micro_gro"):
+        check_mesh(mesh("mesh.fsdp=2"), 4)
+    with caplog.at_level(logging.WARNING):
+        check_mesh(mesh("mesh.data=1"), 4)
+    assert "1 of 4 devices" in caplog.text
