@@ -12,6 +12,9 @@ __version__ = "0.1.0"
 
 # public name -> "module" or "module:object"
 _PUBLIC = {
+    "EnvPool": "ragen_jax.envs.pool:EnvPool",
+    "collect": "ragen_jax.rollout.actor:collect",
+    "compose": "ragen_jax.config.compose:compose",
     "config": "ragen_jax.config",
     "core": "ragen_jax.core",
     "env_config": "ragen_jax.envs:env_config",

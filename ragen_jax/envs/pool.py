@@ -24,6 +24,10 @@ class EnvPool:
     hung environment is abandoned (threads are daemons, so it cannot keep the process alive) and replaced.
 
     Attributes:
+      name: name of the environment.
+      config: config of every environment.
+      groups: P.
+      group_size: G.
       envs: the environments, one a row.
       errors: one entry a row, None or the error of the running episode.
     """
@@ -58,9 +62,10 @@ class EnvPool:
         if step_timeout_s <= 0:
             raise ValueError(f"step_timeout_s={step_timeout_s}: use a positive number of seconds")
         self._factory = env_class(env)
-        self._config = config
+        self.name: str = self._factory.name
+        self.config = config
         self.groups, self.group_size = groups, group_size
-        self.envs = [self._factory(config) for _ in range(groups * group_size)]
+        self.envs: list[TextEnv] = [self._factory(config) for _ in range(groups * group_size)]
         self.errors: list[str | None] = [None] * len(self.envs)
         self._timeout = step_timeout_s
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()  # None stops a worker
@@ -69,6 +74,10 @@ class EnvPool:
     def __len__(self) -> int:
         """Rows."""
         return len(self.envs)
+
+    def instructions(self) -> str:
+        """Task description, shared by all rows."""
+        return self.envs[0].instructions()
 
     def reset(self, seeds: Sequence[int]) -> list[Observation | None]:
         """Begin an episode in every row; rows of group i share ``seeds[i]``.
@@ -83,7 +92,7 @@ class EnvPool:
             raise ValueError(f"{len(seeds)} seeds for {self.groups} groups: give one seed per group")
         for row, error in enumerate(self.errors):
             if error is not None:  # a hung thread may still hold the old one
-                self.envs[row] = self._factory(self._config)
+                self.envs[row] = self._factory(self.config)
         self.errors = [None] * len(self)
         # First members first: they draw the instances of their groups, which the others find in the cache.
         order = [i * self.group_size + k for k in range(self.group_size) for i in range(self.groups)]

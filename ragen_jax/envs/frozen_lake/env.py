@@ -114,9 +114,22 @@ class FrozenLake(TextEnv):
 
     def reset(self, seed: int, member: int = 0) -> Observation:
         """Begin on the lake of ``seed``, with the slips of ``(seed, member)``."""
-        self._lake = lake_of_seed(self.config, seed)
+        return self.begin(lake_of_seed(self.config, seed), seed=seed, member=member)
+
+    def begin(self, lake: Lake, *, seed: int = 0, member: int = 0) -> Observation:
+        """Begin on a given lake, with the slips of ``(seed, member)``.
+
+        Raises:
+          ValueError: when the size of the lake is not the one of the config, or its goal cannot be reached.
+        """
+        if lake.size != self.config.size:
+            raise ValueError(
+                f"a lake of size {lake.size} in an environment with size={self.config.size}: make them equal"
+            )
+        if lake.start not in lake.distances:
+            raise ValueError(f"no way leads from start {lake.start} to goal {lake.goal}: take away some holes")
+        self._lake, self._player = lake, lake.start
         self._rng = dynamics_rng(seed, 0 if self.config.shared_dynamics else member)
-        self._player = self._lake.start
         self._turns = self._actions = 0
         self._done = False
         return self._observe()

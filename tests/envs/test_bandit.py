@@ -1,0 +1,103 @@
+"""The bandit: two streams, name tables, rewards."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from ragen_jax.envs import make_env
+from ragen_jax.envs.bandit import TRAIN_PAIRS, VALIDATION_PAIRS
+
+
+def _risky(env) -> str:
+    risky = {pair[1] for pair in TRAIN_PAIRS + VALIDATION_PAIRS}
+    return next(arm for arm in env.arms if arm in risky)
+
+
+def test_no_name_stands_twice() -> None:
+    names = [name for pair in TRAIN_PAIRS + VALIDATION_PAIRS for name in pair]
+    assert len(set(names)) == len(names) == 40
+
+
+def test_all_pairs_in_both_orders_are_drawn() -> None:
+    for split, pairs in (("train", TRAIN_PAIRS), ("validation", VALIDATION_PAIRS)):
+        env = make_env("bandit", split=split)
+        seen = set()
+        for seed in range(400):
+            env.reset(seed)
+            seen.add(env.arms)
+        assert seen == {order for pair in pairs for order in itertools.permutations(pair)}
+
+
+def test_members_share_the_prompt_but_not_the_luck() -> None:
+    env = make_env("bandit")
+    texts, rewards = set(), []
+    for member in range(2000):
+        texts.add(env.reset(5, member).text)
+        result = env.step(_risky(env).upper())
+        assert result.terminated
+        assert result.info == {"success": True, "action_is_valid": True, "action_is_effective": True}
+        rewards.append(result.reward)
+    assert len(texts) == 1
+    assert set(rewards) == {0.0, 1.0}
+    assert abs(np.mean(rewards) - 0.25) < 3 * np.sqrt(0.25 * 0.75 / 2000)
+
+
+def test_shared_dynamics_give_a_group_one_draw() -> None:
+    env = make_env("bandit", shared_dynamics=True)
+    for seed in range(5):
+        rewards = set()
+        for member in range(20):
+            env.reset(seed, member)
+            rewards.add(env.step(_risky(env)).reward)
+        assert len(rewards) == 1
+
+
+def test_the_safe_arm_pays_always_and_is_no_success() -> None:
+    env = make_env("bandit", safe_reward=0.3)
+    for member in range(20):
+        env.reset(5, member)
+        safe = next(arm for arm in env.arms if arm != _risky(env))
+        result = env.step(safe)
+        assert (result.reward, result.info["success"]) == (0.3, False)
+
+
+def test_an_unknown_name_is_invalid_and_ends_with_the_turns() -> None:
+    env = make_env("bandit", max_turns=2)
+    env.reset(0)
+    first = env.step("the left one")
+    assert not first.done
+    assert not first.info["action_is_valid"]
+    second = env.step("")
+    assert second.truncated
+    assert second.reward == 0
+
+
+def test_both_arms_in_one_answer_is_not_valid() -> None:
+    env = make_env("bandit")
+    env.reset(0)
+    result = env.step(" || ".join(env.arms))
+    assert result.terminated
+    assert not result.info["action_is_valid"]
+
+
+def test_misuse_is_an_error() -> None:
+    env = make_env("bandit")
+    with pytest.raises(RuntimeError, match="call reset"):
+        env.canonical()
+    with pytest.raises(RuntimeError, match="call reset"):
+        env.step("anchor")
+    env.reset(0)
+    env.step(env.arms[0])
+    with pytest.raises(RuntimeError, match="call reset"):
+        env.step(env.arms[0])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("risky_probability", 1.5), ("max_actions_per_turn", 2), ("max_actions", 3)]
+)
+def test_impossible_options_are_refused(field: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"{field}={value}"):
+        make_env("bandit", **{field: value})

@@ -1,0 +1,223 @@
+"""What every registered environment must hold: a new entry is tested by being registered."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ragen_jax
+from ragen_jax.envs import ENVS, EnvConfig, TextEnv, env_config, make_env
+from ragen_jax.envs.instances import distinct_seeds
+from ragen_jax.envs.parsing import parse_reply
+
+every_env = pytest.mark.parametrize("name", list(ENVS))
+
+TEXTS_OF_ALL_ENVS = """
+import sys
+from ragen_jax.envs import ENVS, make_env
+import numpy as np
+for name in ENVS:
+    for instructions in ("full", "terse"):
+        env = make_env(name, instructions=instructions)
+        for seed in range(7, 12):
+            for member in range(2):
+                print(name, seed, member, env.reset(seed, member).text, env.instructions(), env.canonical())
+                print(env.demonstrate(np.random.default_rng(seed), skill=0.5))
+                print(env.step(env.demonstrate(np.random.default_rng(1), skill=1.0).answer))
+assert "jax" not in sys.modules, "an environment loaded jax"
+"""
+
+
+def _play(env: TextEnv, seed: int, rng: np.random.Generator, skill: float, member: int = 0) -> bool:
+    """Success of one episode played by demonstrations; checks the contract of every step."""
+    env.reset(seed, member)
+    for turn in range(1, env.config.max_turns + 1):
+        demonstration = env.demonstrate(rng, skill=skill)
+        reply = parse_reply(f"<think>{demonstration.reasoning}</think><answer>{demonstration.answer}</answer>")
+        assert reply.well_formed
+        result = env.step(demonstration.answer)
+        assert isinstance(result.reward, float)
+        assert result.info["action_is_valid"]
+        assert all(isinstance(result.info[key], bool) for key in ("success", "action_is_valid", "action_is_effective"))
+        assert not (result.terminated and result.truncated)
+        if result.done:
+            return bool(result.info["success"])
+        assert turn < env.config.max_turns, "the turn budget did not end the episode"
+    raise AssertionError("no turn was played")
+
+
+@every_env
+@pytest.mark.parametrize("instructions", ["full", "terse"])
+def test_smoke(name: str, instructions: str) -> None:
+    env = make_env(name, instructions=instructions)
+    assert env.name == name
+    assert isinstance(env.config, EnvConfig)
+    assert env.reset(0).text.strip()
+    assert len(env.instructions().split()) > 20 if instructions == "full" else len(env.instructions().split()) <= 8
+    rng = np.random.default_rng(0)
+    for seed in range(5):
+        _play(env, seed, rng, skill=0.5)
+    env.close()
+
+
+@every_env
+def test_skill_is_the_share_of_right_demonstrations(name: str) -> None:
+    """One-turn plans, so that one demonstration decides an episode."""
+    options = {} if name in ("bandit", "countdown") else {"max_turns": 1, "max_actions_per_turn": 10}
+    options |= {"slip_rate": 0.0} if name == "frozen_lake" else {}
+    env = make_env(name, **options)
+    rng = np.random.default_rng(0)
+    assert np.mean([_play(env, seed, rng, skill=1.0) for seed in range(30)]) == 1
+    assert np.mean([_play(env, seed, rng, skill=0.0) for seed in range(30)]) < 0.5
+
+
+@every_env
+def test_demonstrations_vary_in_wording(name: str) -> None:
+    env = make_env(name)
+    env.reset(1)
+    rng = np.random.default_rng(0)
+    reasonings = {env.demonstrate(rng, skill=1.0).reasoning for _ in range(40)}
+    assert len(reasonings) > 20
+
+
+@every_env
+def test_a_reset_is_a_function_of_config_seed_and_member(name: str) -> None:
+    env, other = make_env(name), make_env(name)
+    first = [env.reset(seed).text for seed in range(12)]
+    assert len(set(first)) > 6
+    assert [other.reset(seed, member=5).text for seed in reversed(range(12))] == first[::-1]
+
+
+@every_env
+def test_c25_splits_are_disjoint_by_content(name: str) -> None:
+    canonical: dict[str, set[str]] = {}
+    for split, first in (("train", 10_000), ("validation", 10_000)):  # the same seeds on purpose
+        env = make_env(name, split=split)
+        canonical[split] = set()
+        for seed in range(first, first + 120):
+            env.reset(seed)
+            canonical[split].add(env.canonical())
+    assert len(canonical["train"]) > 10
+    assert len(canonical["validation"]) > 10
+    assert canonical["train"].isdisjoint(canonical["validation"])
+
+
+@every_env
+def test_validation_prompts_are_distinct_or_the_repeats_are_counted(name: str) -> None:
+    found = distinct_seeds(lambda: make_env(name, split="validation"), first_seed=123, count=64)
+    env = make_env(name, split="validation")
+    texts = set()
+    for seed in found.seeds:
+        env.reset(seed)
+        texts.add(env.canonical())
+    assert len(texts) == found.distinct
+    assert found.distinct + found.repeated == len(set(found.seeds)) == 64
+    assert (found.repeated > 0) == (name == "bandit")
+
+
+@every_env
+@given(
+    text=st.one_of(st.text(), st.text(alphabet="0123456789+-*/()= |updownlefrigh")),
+    separator=st.sampled_from(["||", " "]),
+)
+@settings(max_examples=25, deadline=None)
+def test_any_answer_is_an_action_or_invalid(name: str, text: str, separator: str) -> None:
+    env = make_env(name, action_separator=separator)
+    env.reset(3)
+    result = env.step(text)
+    assert np.isfinite(result.reward)
+    assert isinstance(result.observation.text, str)
+
+
+@every_env
+@pytest.mark.parametrize(
+    "text", ["", "\x00", "\ud800", "\u0661\u0662", "9" * 200_000, "(" * 200_000, "1" + "+1" * 100_000]
+)
+def test_huge_and_odd_answers_are_quickly_worth_nothing(name: str, text: str) -> None:
+    env = make_env(name)
+    env.reset(3)
+    start = time.perf_counter()
+    result = env.step(text)
+    assert time.perf_counter() - start < 1
+    assert not result.info["success"]
+    assert result.reward <= 0
+
+
+def test_c24_texts_do_not_depend_on_the_process() -> None:
+    """Fresh interpreters with two hash seeds print the same texts, and load no jax."""
+    digests = set()
+    for hash_seed in ("1", "2"):
+        run = subprocess.run(
+            [sys.executable, "-c", TEXTS_OF_ALL_ENVS],
+            env=os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONIOENCODING": "utf-8"},
+            capture_output=True,
+            check=False,
+        )
+        assert run.returncode == 0, run.stderr.decode()
+        assert len(run.stdout) > 10_000
+        digests.add(hashlib.sha256(run.stdout).hexdigest())
+    assert len(digests) == 1
+
+
+def test_unknown_names_name_the_nearest() -> None:
+    with pytest.raises(KeyError, match="did you mean 'frozen_lake'"):
+        make_env("frozenlake")
+    with pytest.raises(ValueError, match="option of environment 'frozen_lake' 'slip_rat'; did you mean 'slip_rate'"):
+        make_env("frozen_lake", slip_rat=0.1)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "kind"),
+    [
+        ("size", 4.0, "int"),
+        ("size", True, "int"),
+        ("slip_rate", "0.1", "float"),
+        ("slip_rate", False, "float"),
+        ("render_images", 1, "bool"),
+        ("split", None, "str"),
+    ],
+)
+def test_a_wrong_type_names_field_and_type(field: str, value: object, kind: str) -> None:
+    with pytest.raises(ValueError, match=f"frozen_lake: {field}={value!r} is not of type {kind}"):
+        env_config("frozen_lake", **{field: value})
+
+
+def test_an_int_serves_as_a_float() -> None:
+    assert env_config("frozen_lake", slip_rate=0).slip_rate == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("split", "test"),
+        ("validation_percent", 101),
+        ("instructions", "long"),
+        ("max_turns", 0),
+        ("action_separator", ""),
+    ],
+)
+@every_env
+def test_common_fields_are_checked(name: str, field: str, value: object) -> None:
+    with pytest.raises(ValueError, match=field):
+        env_config(name, **{field: value})
+
+
+def test_a_class_needs_no_registration() -> None:
+    env = make_env(ENVS["bandit"], safe_reward=0.2)
+    assert env.config == env_config("bandit", safe_reward=0.2)
+
+
+def test_every_public_name_resolves() -> None:
+    assert set(ragen_jax.__all__) <= set(dir(ragen_jax))
+    for name in ragen_jax.__all__:
+        assert getattr(ragen_jax, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'make_environment'"):
+        _ = ragen_jax.make_environment
