@@ -34,7 +34,7 @@ CHAT_TEMPLATE = (
 )
 COMPACT = {"instructions": "terse", "observation_format": "compact", "action_separator": " "}
 SOURCES: tuple[tuple[str, dict[str, object]], ...] = (
-    ("frozen_lake", COMPACT | {"locked_share": 0.25, "max_turns": 1, "max_actions_per_turn": 10}),
+    ("frozen_lake", COMPACT | {"locked_share": 0.75, "max_turns": 1, "max_actions_per_turn": 10}),
     ("frozen_lake", COMPACT | {"max_turns": 3}),
     ("frozen_lake", {"observation_format": "grid_coord"}),
     ("sokoban", COMPACT),

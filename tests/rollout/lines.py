@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from ragen_jax.envs.base import EnvConfig, Observation, StepResult
+from ragen_jax.rollout.actor import collect
+from ragen_jax.rollout.episodes import Rollout
+from ragen_jax.rollout.prompting import ChatFormat
+from ragen_jax.rollout.scripted import Script, ScriptedPolicy
 from ragen_jax.rollout.tokenizer import Tokenizer
 
 MOVE = "go on</think><answer>right</answer>"
@@ -74,9 +79,9 @@ class LinePool:
         )
 
 
-def arguments(**changes: object) -> dict[str, object]:
-    """Keyword arguments of ``collect``, with changes."""
-    usual: dict[str, object] = {
+def play(chat: ChatFormat, pool: LinePool, script: Script, **changes: Any) -> tuple[Rollout, ScriptedPolicy]:
+    """Collect with a scripted policy of version 7; ``changes`` replace arguments of ``collect``."""
+    settings: dict[str, Any] = {
         "seeds": [1],
         "max_turns": 3,
         "max_new_tokens": 40,
@@ -87,8 +92,9 @@ def arguments(**changes: object) -> dict[str, object]:
         "format_penalty": -0.1,
         "show_rewards": True,
         "seed": (0,),
-    }
-    return usual | changes
+    } | changes
+    policy = ScriptedPolicy(chat.tokenizer, script, max_new_tokens=settings["max_new_tokens"], version=7)
+    return collect(policy, pool, chat, **settings), policy
 
 
 def words(tokenizer: Tokenizer, *parts: str) -> list[int]:

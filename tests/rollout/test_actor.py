@@ -5,24 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ragen_jax.rollout.actor import collect
 from ragen_jax.rollout.assemble import Row, assemble
 from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.rollout.prompting import ChatFormat
-from ragen_jax.rollout.scripted import Script, ScriptedPolicy
-from ragen_jax.rollout.tokenizer import Tokenizer
-from tests.rollout.lines import BACK, MOVE, LinePool, arguments, words
-
-
-@pytest.fixture(scope="module")
-def chat() -> ChatFormat:
-    return ChatFormat(Tokenizer.tiny())
-
-
-def play(chat: ChatFormat, pool: LinePool, script: Script, **changes: object) -> tuple[Rollout, ScriptedPolicy]:
-    settings = arguments(**changes)
-    policy = ScriptedPolicy(chat.tokenizer, script, max_new_tokens=settings["max_new_tokens"], version=7)
-    return collect(policy, pool, chat, **settings), policy
+from tests.rollout.lines import BACK, MOVE, LinePool, play, words
 
 
 def row_ids(rollout: Rollout, row: int) -> list[int]:

@@ -1,0 +1,108 @@
+"""(context, reasoning) pairs for cross-scoring, from the exact sampled ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from ragen_jax.rollout.assemble import classes, pad_left, pad_right
+from ragen_jax.rollout.episodes import RolloutInfo, TurnRecord
+from ragen_jax.types import ReasoningPairs, RolloutBatch
+
+Item = TypeVar("Item")
+
+
+def first_turn_pairs(batch: RolloutBatch, info: RolloutInfo, *, bucket: int) -> ReasoningPairs:
+    """First reasonings of all rollouts under the first prompts: C = P columns, G rows each.
+
+    Every rollout with closed reasoning counts, also when its environment failed later.
+
+    Args:
+      batch: arrays of the rollout.
+      info: records of the same rollout.
+      bucket: reasonings are padded to a multiple of this (tokens).
+
+    Returns:
+      The pairs; a row without closed reasoning has an all-false mask.
+    """
+    reasonings = [
+        _reasoning(batch, row, episode.turns[0]) if episode.turns else [] for row, episode in enumerate(info.episodes)
+    ]
+    tokens, mask = pad_right(reasonings, bucket=bucket, pad_id=0)
+    shape = (len(batch.prompt_tokens), info.group_size, -1)
+    return ReasoningPairs(
+        prompt_tokens=np.asarray(batch.prompt_tokens),
+        prompt_mask=np.asarray(batch.prompt_mask),
+        reasoning_tokens=tokens.reshape(shape),
+        reasoning_mask=mask.reshape(shape),
+        column_class=np.asarray(batch.prompt_class),
+    )
+
+
+def trajectory_pairs(
+    batch: RolloutBatch,
+    info: RolloutInfo,
+    *,
+    draws: int,
+    rng: np.random.Generator,
+    prompt_bucket: int,
+    bucket: int,
+) -> ReasoningPairs:
+    """Random turns of random trajectories, each under its own context: C = draws columns, G = 1.
+
+    With replacement: a trajectory uniformly among those with closed reasoning, then one of its turns with closed
+    reasoning uniformly. The context holds every id that the policy had seen or said when the reasoning began. When
+    no trajectory has closed reasoning the contexts are first prompts and nothing is scored.
+
+    Args:
+      batch: arrays of the rollout.
+      info: records of the same rollout.
+      draws: number of pairs.
+      rng: source of the draws.
+      prompt_bucket: contexts are padded to a multiple of this (tokens).
+      bucket: reasonings are padded to a multiple of this (tokens).
+
+    Returns:
+      The pairs.
+
+    Raises:
+      ValueError: for less than one draw.
+    """
+    if draws < 1:
+        raise ValueError(f"draws={draws}: use 1 or more")
+    scorable = [
+        (row, [turn for turn in episode.turns if turn.reasoning is not None])
+        for row, episode in enumerate(info.episodes)
+    ]
+    with_reasoning = [(row, turns) for row, turns in scorable if turns]
+    contexts: list[list[int]] = []
+    reasonings: list[list[int]] = []
+    for _ in range(draws):
+        row, turns = _choose(with_reasoning or scorable, rng)
+        group = row // info.group_size
+        prompt = batch.prompt_tokens[group][batch.prompt_mask[group]].tolist()
+        turn = _choose(turns, rng) if turns else None
+        contexts.append(prompt if turn is None else prompt + batch.tokens[row, : turn.start].tolist())
+        reasonings.append([] if turn is None else _reasoning(batch, row, turn))
+    prompt_tokens, prompt_mask = pad_left(contexts, bucket=prompt_bucket, pad_id=0)
+    tokens, mask = pad_right(reasonings, bucket=bucket, pad_id=0)
+    return ReasoningPairs(
+        prompt_tokens=prompt_tokens,
+        prompt_mask=prompt_mask,
+        reasoning_tokens=tokens[:, None],
+        reasoning_mask=mask[:, None],
+        column_class=classes(contexts),
+    )
+
+
+def _choose(items: Sequence[Item], rng: np.random.Generator) -> Item:
+    return items[int(rng.integers(len(items)))]
+
+
+def _reasoning(batch: RolloutBatch, row: int, turn: TurnRecord) -> list[int]:
+    """Ids of a turn's reasoning; empty when it is not closed."""
+    start, stop = turn.reasoning or (0, 0)
+    ids: list[int] = batch.tokens[row, start:stop].tolist()
+    return ids

@@ -1,0 +1,105 @@
+"""Exact ids of contexts and reasonings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ragen_jax.rollout.episodes import Rollout
+from ragen_jax.rollout.prompting import ChatFormat
+from ragen_jax.rollout.reasoning_pairs import first_turn_pairs, trajectory_pairs
+from ragen_jax.types import ReasoningPairs
+from tests.rollout.lines import LinePool, play
+
+SCRIPT = {
+    0: ["go on</think><answer>right</answer>", "then</think><answer>right</answer>"],
+    1: ["never closed", "now</think><answer>right</answer>", "ok</think><answer>right</answer>"],
+    2: ["</think><answer>right</answer>"] * 3,
+    3: ["first</think> then</think><answer>right</answer>"] * 3,
+}
+
+
+@pytest.fixture
+def rollout(chat: ChatFormat) -> Rollout:
+    return play(chat, LinePool(2, 2), lambda row, turn: SCRIPT[row][turn], seeds=[2, 2])[0]
+
+
+def texts(chat: ChatFormat, pairs: ReasoningPairs) -> list[list[str]]:
+    return [
+        [chat.tokenizer.decode(tokens[mask].tolist()) for tokens, mask in zip(*group, strict=True)]
+        for group in zip(pairs.reasoning_tokens, pairs.reasoning_mask, strict=True)
+    ]
+
+
+def contexts(chat: ChatFormat, pairs: ReasoningPairs) -> list[str]:
+    return [
+        chat.tokenizer.decode(tokens[mask].tolist())
+        for tokens, mask in zip(pairs.prompt_tokens, pairs.prompt_mask, strict=True)
+    ]
+
+
+def test_first_turn(chat: ChatFormat, rollout: Rollout) -> None:
+    pairs = first_turn_pairs(rollout.batch, rollout.info, bucket=8)
+    assert pairs.reasoning_tokens.shape == pairs.reasoning_mask.shape == (2, 2, 8)
+    assert texts(chat, pairs) == [["go on", ""], ["", "first"]]
+    assert pairs.reasoning_mask.any(2).tolist() == [[True, False], [False, True]]
+    assert contexts(chat, pairs) == [chat.first_text("", "P 2")] * 2
+    assert pairs.column_class.tolist() == [0, 0]
+
+
+def test_first_turn_of_rows_without_a_turn(chat: ChatFormat) -> None:
+    rollout, _ = play(chat, LinePool(1, 2, dead=[0]), lambda row, turn: SCRIPT[0][turn], seeds=[2])
+    pairs = first_turn_pairs(rollout.batch, rollout.info, bucket=4)
+    assert texts(chat, pairs) == [["", "go on"]]
+
+
+def test_trajectory_draws_are_turns_under_their_own_context(chat: ChatFormat, rollout: Rollout) -> None:
+    pairs = trajectory_pairs(
+        rollout.batch, rollout.info, draws=60, rng=np.random.default_rng(0), prompt_bucket=16, bucket=8
+    )
+    assert pairs.reasoning_tokens.shape == (60, 1, 8)
+    first = chat.first_text("", "P 2")
+    expected = {
+        (first, "go on"),
+        (first + SCRIPT[0][0] + "<|im_end|>" + chat.next_text("P 1"), "then"),
+        (first + SCRIPT[1][0] + "<|im_end|>" + chat.next_text("P 2"), "now"),
+        (
+            first
+            + SCRIPT[1][0]
+            + "<|im_end|>"
+            + chat.next_text("P 2")
+            + SCRIPT[1][1]
+            + "<|im_end|>"
+            + chat.next_text("P 1"),
+            "ok",
+        ),
+    }
+    drawn = list(zip(contexts(chat, pairs), (row[0] for row in texts(chat, pairs)), strict=True))
+    assert expected <= set(drawn)
+    assert {reasoning for _, reasoning in set(drawn) - expected} == {"first"}
+    by_class = {}
+    for label, context in zip(pairs.column_class.tolist(), contexts(chat, pairs), strict=True):
+        assert by_class.setdefault(label, context) == context
+    assert len(by_class) == len(set(contexts(chat, pairs)))
+
+
+def test_trajectories_are_drawn_uniformly_then_turns(chat: ChatFormat, rollout: Rollout) -> None:
+    """Rows 0, 1 and 3 have closed reasoning; row 0 has two turns with it, so each of them comes in 1/6 of the draws."""
+    draws = 3000
+    pairs = trajectory_pairs(
+        rollout.batch, rollout.info, draws=draws, rng=np.random.default_rng(1), prompt_bucket=16, bucket=8
+    )
+    said = [row[0] for row in texts(chat, pairs)]
+    for reasoning, share in {"go on": 1 / 6, "then": 1 / 6, "now": 1 / 6, "ok": 1 / 6, "first": 1 / 3}.items():
+        assert said.count(reasoning) / draws == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / draws))
+
+
+def test_nothing_to_score(chat: ChatFormat) -> None:
+    rollout, _ = play(chat, LinePool(1, 2), lambda row, turn: "no form", seeds=[2])
+    pairs = trajectory_pairs(
+        rollout.batch, rollout.info, draws=3, rng=np.random.default_rng(0), prompt_bucket=8, bucket=4
+    )
+    assert not pairs.reasoning_mask.any()
+    assert contexts(chat, pairs) == [chat.first_text("", "P 2")] * 3
+    with pytest.raises(ValueError, match="draws=0"):
+        trajectory_pairs(rollout.batch, rollout.info, draws=0, rng=np.random.default_rng(0), prompt_bucket=8, bucket=4)

@@ -1,0 +1,141 @@
+"""Ids, bytes and the chat template."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer as Backend
+from tokenizers import decoders, models, pre_tokenizers
+
+from experiments import build_tokenizer
+from ragen_jax.rollout.tokenizer import TINY_FOLDER, Tokenizer
+
+TAGS = ("<think>", "</think>", "<answer>", "</answer>", "<|im_start|>", "<|im_end|>", "<|endoftext|>")
+
+
+def write_folder(folder: Path, backend: Backend, **settings: object) -> Path:
+    folder.mkdir(exist_ok=True)
+    backend.save(str(folder / "tokenizer.json"))
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False} | settings
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return folder
+
+
+def byte_backend(*, merges: tuple[tuple[str, str], ...] = ()) -> Backend:
+    """A byte-level tokenizer whose ids are the bytes' characters in order, then the merges."""
+    vocabulary = {character: i for i, character in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    for left, right in merges:
+        vocabulary[left + right] = len(vocabulary)
+    backend = Backend(models.BPE(vocab=vocabulary, merges=list(merges)))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    backend.add_special_tokens(["<end>", "<pad>"])
+    return backend
+
+
+TEMPLATE = (
+    "{% for m in messages %}{{ m['role'] + ':' + m['content'] + '<end>' }}{% endfor %}"
+    "{% if add_generation_prompt %}assistant:{% endif %}"
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.text(max_size=200))
+def test_any_text_survives(tokenizer: Tokenizer, text: str) -> None:
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == text
+    assert all(0 <= token < tokenizer.vocab_size for token in ids)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.one_of(st.text(max_size=20), st.sampled_from(TAGS)), max_size=8).map("".join))
+def test_bytes_of_the_tokens_are_the_bytes_of_the_text(tokenizer: Tokenizer, text: str) -> None:
+    ids = tokenizer.encode(text)
+    assert b"".join(map(tokenizer.token_bytes, ids)) == text.encode()
+    ends = list(tokenizer.byte_ends(ids))
+    assert ends == sorted(ends)
+    assert ends[-1:] == [len(text.encode())][: len(ids)]
+
+
+def test_tags_are_single_ids_and_digits_stand_alone(tokenizer: Tokenizer) -> None:
+    assert all(len(tokenizer.encode(tag)) == 1 for tag in TAGS)
+    assert [tokenizer.decode([i]) for i in tokenizer.encode("P 1 3 42")] == ["P", " 1", " 3", " 4", "2"]
+    assert tokenizer.vocab_size == 512
+    assert [tokenizer.decode([i]) for i in tokenizer.stop_ids] == ["<|im_end|>", "<|endoftext|>"]
+    assert tokenizer.decode([tokenizer.pad_id]) == "<|endoftext|>"
+
+
+def test_a_cut_character_is_shown_as_a_replacement(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode("\N{SNOWMAN}")
+    assert len(ids) > 1
+    assert tokenizer.decode(ids[:-1]).strip("\N{REPLACEMENT CHARACTER}") == ""
+
+
+@pytest.mark.parametrize("token", [-1, 512])
+def test_ids_that_no_token_uses_are_refused(tokenizer: Tokenizer, token: int) -> None:
+    with pytest.raises(ValueError, match=f"token id {token} is not in tokenizer 'tiny_tokenizer'"):
+        tokenizer.token_bytes(token)
+
+
+def test_template_has_the_qwen_shape_and_no_system_message_of_its_own(tokenizer: Tokenizer) -> None:
+    text = tokenizer.render([{"role": "user", "content": "P 1 3"}], add_generation_prompt=True)
+    assert text == "<|im_start|>user\nP 1 3<|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_vocabulary_counts_only_used_ids_and_stops_are_found(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "small", byte_backend(), chat_template=TEMPLATE, eos_token="<pad>")
+    tokenizer = Tokenizer.from_folder(folder)
+    assert tokenizer.vocab_size == 258
+    assert [tokenizer.decode([i]) for i in tokenizer.stop_ids] == ["<end>", "<pad>"]
+    assert tokenizer.pad_id == tokenizer.encode("<pad>")[0], "without a padding token the end of text serves"
+    assert tokenizer.name == "small"
+
+
+def test_tokenizers_without_exact_bytes_are_refused(tmp_path: Path) -> None:
+    backend = byte_backend()
+    backend.decoder = decoders.Metaspace()
+    folder = write_folder(tmp_path / "pieces", backend, chat_template=TEMPLATE)
+    with pytest.raises(ValueError, match=r"'pieces' is not byte level.*Metaspace"):
+        Tokenizer.from_folder(folder)
+
+
+def test_holes_in_the_ids_are_refused(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "holes", byte_backend(), chat_template=TEMPLATE)
+    saved = json.loads((folder / "tokenizer.json").read_text())
+    saved["model"]["vocab"]["A"] = 300
+    (folder / "tokenizer.json").write_text(json.dumps(saved))
+    with pytest.raises(ValueError, match=r"'holes' has \d+ tokens but none with id \d+"):
+        Tokenizer.from_folder(folder)
+
+
+def test_a_folder_without_tokenizer_or_template_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"has no tokenizer\.json"):
+        Tokenizer.from_folder(tmp_path)
+    with pytest.raises(ValueError, match="'bare' has no chat template"):
+        Tokenizer.from_folder(write_folder(tmp_path / "bare", byte_backend()))
+    endless = TEMPLATE.replace("<end>", "\n")
+    with pytest.raises(ValueError, match="'endless' does not end a reply with an added token"):
+        Tokenizer.from_folder(write_folder(tmp_path / "endless", byte_backend(), chat_template=endless))
+
+
+def test_rebuilding_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        build_tokenizer.build(tmp_path / name, seeds=3, vocabulary=320)
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+    small = Tokenizer.from_folder(tmp_path / "one")
+    assert small.vocab_size == 320
+    assert small.decode(small.encode("<think>me 1 3</think>")) == "<think>me 1 3</think>"
+    committed = (TINY_FOLDER / "tokenizer_config.json").read_bytes()
+    assert (tmp_path / "one" / "tokenizer_config.json").read_bytes() == committed
+
+
+def test_prompts_and_demonstrations_of_tiny_policies_are_short(tokenizer: Tokenizer) -> None:
+    name, overrides = build_tokenizer.SOURCES[0]
+    prompts, demonstrations = build_tokenizer.count_tokens(tokenizer, name, overrides, seeds=30)
+    assert max(prompts) <= 60
+    assert max(demonstrations) <= 32
