@@ -1,0 +1,1 @@
+"""One module per claim; each runs with ``python -m experiments.<name>``."""
