@@ -3,7 +3,10 @@
 #   make quickstart ARGS="env=frozen_lake steps=120"
 #   make test | slow | lint | clean
 
-PYTHON ?= $(firstword $(shell command -v python3.12 python3.11 python3 2>/dev/null))
+# The first Python that really runs (a version manager may leave a command that does not) and is new enough.
+RECENT := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for name in python3.12 python3.11 python3; do \
+	if "$$name" -c '$(RECENT)' 2>/dev/null; then echo "$$name"; break; fi; done)
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
@@ -39,8 +42,8 @@ $(VENV)/.installed-test: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@ $(VENV)/.installed-report
 
 $(BIN)/python:
-	@test -n "$(PYTHON)" || { echo "No Python found: install Python 3.11 or 3.12, or name one: make PYTHON=/path/to/python" >&2; exit 1; }
-	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than Python 3.11: name a newer one, make PYTHON=/path/to/python" >&2; exit 1; }
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer found: install one, or name it: make PYTHON=/path/to/python" >&2; exit 1; }
+	@"$(PYTHON)" -c '$(RECENT)' || { echo "$(PYTHON) does not run or is older than 3.11: make PYTHON=/path/to/python" >&2; exit 1; }
 	@echo "Making $(VENV) with $(PYTHON)"
 	@"$(PYTHON)" -m venv $(VENV) || { echo "The venv module failed: on Debian and Ubuntu install python3-venv" >&2; rm -rf $(VENV); exit 1; }
 
