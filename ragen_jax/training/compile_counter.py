@@ -53,11 +53,11 @@ class CompileCounter:
         """Stop counting."""
         jax.monitoring.unregister_event_duration_listener(self._listen)
 
-    def _listen(self, event: str, duration: float, **details: str | int) -> None:
+    def _listen(self, event: str, duration_secs: float, **kwargs: str | int) -> None:
         if event == _COMPILE_EVENT:
             with self._lock:
-                self.by_program[str(details.get("fun_name", "unnamed"))] += 1
-                self.seconds += duration
+                self.by_program[str(kwargs.get("fun_name", "unnamed"))] += 1
+                self.seconds += duration_secs
 
 
 def configure_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path | None:

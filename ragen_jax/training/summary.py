@@ -10,8 +10,8 @@ from typing import Any
 
 from ragen_jax.report.statistics import wilson_interval
 
-_VALIDATION = "validation/collapse"
-_BATCH = "collapse/first_turn"
+# Metric families that measure collapse, the preferred one first, and what they are measured on.
+_SOURCES = {"validation/collapse": "validation prompts", "collapse/first_turn": "training batches"}
 
 Row = Mapping[str, Any]
 
@@ -50,7 +50,8 @@ def build_summary(
     validations = [row for row in rows if "validation/success" in row]
     before = validations[0] if validations and validations[0]["step"] == 0 else None
     after = validations[-1] if validations else None
-    family = _collapse_family(rows)
+    measured = [family for family in _SOURCES if _measured(rows, f"{family}/mi_sequence_nats")]
+    family = next(iter(measured or _SOURCES))
     mi_start, mi_end = _first(rows, f"{family}/mi_sequence_nats"), _last(rows, f"{family}/mi_sequence_nats")
     entropy = f"{family}/conditional_entropy_token_nats"
     valid_format = "validation/valid_format" if _measured(rows, "validation/valid_format") else "rollout/valid_format"
@@ -71,7 +72,7 @@ def build_summary(
         "mi_ceiling": _last(rows, f"{family}/mi_sequence_ceiling_nats"),
         "conditional_entropy_start": _first(rows, entropy),
         "conditional_entropy_end": _last(rows, entropy),
-        "collapse_source": {_VALIDATION: "validation prompts", _BATCH: "training batches"}.get(family),
+        "collapse_source": _SOURCES[family] if measured else None,
         "valid_format_end": _last(rows, valid_format),
         "kept_ratio_mean": _kept_ratio(rows),
         "wall_seconds": wall_seconds,
@@ -91,13 +92,6 @@ def peak_rss_bytes(*, children: bool = False) -> int:
     if children:
         peak += resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024  # Linux counts in KiB
-
-
-def _collapse_family(rows: Sequence[Row]) -> str | None:
-    for family in (_VALIDATION, _BATCH):
-        if _measured(rows, f"{family}/mi_sequence_nats"):
-            return family
-    return None
 
 
 def _measured(rows: Sequence[Row], name: str) -> bool:

@@ -1,0 +1,199 @@
+"""From finished episodes and a filter's verdict to what the update reads. Calls ``core`` only."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ragen_jax.core.advantages import ADVANTAGES, AdvantageInputs, net_token_weight
+from ragen_jax.core.masking import aggregation_denominator, masked_whiten
+from ragen_jax.types import Array, FilterResult, LearnerBatch, RolloutBatch
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PrepareConfig:
+    """Static settings; the meaning of the fields is that of ``AlgorithmSection`` and ``FilterSection``.
+
+    Attributes:
+      group_size: G.
+      constant_length: tokens by which "seq-mean-token-sum-norm" divides; unused by the other aggregations.
+    """
+
+    group_size: int
+    advantage: str
+    normalize_by_std: bool
+    gamma: float
+    lam: float
+    whiten: bool
+    aggregation: str
+    normalizer: str
+    constant_length: float
+    scale_advantages: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparedBatch:
+    """A learner batch and how to walk it.
+
+    Attributes:
+      batch: all P groups.
+      order: [P] int32, kept groups in front, in prompt order.
+      kept: number of kept groups.
+      metrics: ``advantage/...`` numbers.
+    """
+
+    batch: LearnerBatch
+    order: np.ndarray
+    kept: int
+    metrics: dict[str, float]
+
+
+def total_token_rewards(batch: RolloutBatch) -> np.ndarray:
+    """Token rewards [B, T] with the row's penalty added on its last response token, where both enter the learner."""
+    rewards = np.array(batch.token_rewards, np.float32)
+    trained = np.asarray(batch.response_mask).any(axis=1)
+    width = rewards.shape[1]
+    last = width - 1 - np.asarray(batch.response_mask)[:, ::-1].argmax(axis=1)
+    rows = np.flatnonzero(trained)
+    rewards[rows, last[rows]] += np.asarray(batch.penalties)[rows]
+    return rewards
+
+
+@functools.partial(jax.jit, static_argnums=(0,))
+def _advantages(
+    settings: PrepareConfig,
+    returns: Array,
+    valid: Array,
+    token_rewards: Array,
+    values: Array,
+    response_mask: Array,
+    turn_ids: Array,
+    keep: Array,
+    scale: Array,
+) -> tuple[Array, Array, dict[str, Array]]:
+    inputs = AdvantageInputs(
+        rewards=returns,
+        valid=valid,
+        token_rewards=token_rewards,
+        values=values,
+        response_mask=response_mask,
+        turn_ids=turn_ids,
+    )
+    advantages, targets = ADVANTAGES[settings.advantage](
+        inputs, gamma=settings.gamma, lam=settings.lam, normalize_by_std=settings.normalize_by_std
+    )
+    kept_rows = jnp.repeat(keep, settings.group_size) & valid.reshape(-1)
+    trained = response_mask & kept_rows[:, None]
+    spread = jnp.where(trained, advantages, 0.0)
+    size = jnp.sqrt(jnp.sum(spread**2) / jnp.maximum(trained.sum(), 1))
+    if settings.whiten and settings.advantage == "gae":
+        advantages = masked_whiten(advantages, trained)
+    metrics = {
+        "advantage/rms_before_whitening": size,
+        "advantage/net_token_weight": net_token_weight(advantages, trained),
+    }
+    if settings.scale_advantages:
+        advantages = advantages * scale
+    return advantages, targets, metrics
+
+
+def prepare(
+    batch: RolloutBatch,
+    result: FilterResult,
+    settings: PrepareConfig,
+    *,
+    values: np.ndarray | None = None,
+    ref_log_probs: np.ndarray | None = None,
+) -> PreparedBatch:
+    """Advantages, masks and weights of one step.
+
+    Args:
+      batch: finished episodes, NumPy.
+      result: what the filter kept, [P].
+      settings: static settings.
+      values: [B, T] critic values, for estimators that need them.
+      ref_log_probs: [B, T] log-probs of the reference (nats), when a KL term is used.
+
+    Returns:
+      The learner batch with dropped and invalid rows at weight 0, and the walk over the kept groups.
+    """
+    group = settings.group_size
+    mask = np.asarray(batch.response_mask) & np.asarray(batch.valid)[:, None]
+    zeros = np.zeros(mask.shape, np.float32)
+    values = zeros if values is None else np.asarray(values, np.float32)
+    totals = np.asarray(batch.returns) + np.asarray(batch.penalties)
+    keep = np.asarray(result.keep)
+    advantages, targets, metrics = jax.device_get(
+        _advantages(
+            settings,
+            totals.reshape(-1, group),
+            np.asarray(batch.valid).reshape(-1, group),
+            total_token_rewards(batch),
+            values,
+            mask,
+            batch.turn_ids,
+            keep,
+            result.loss_scale,
+        )
+    )
+    weights = (keep[:, None] & np.asarray(batch.valid).reshape(-1, group)).astype(np.float32)
+
+    def rows(x: Array) -> np.ndarray:
+        return np.asarray(x).reshape(-1, group, np.shape(x)[-1])
+
+    learner_batch = LearnerBatch(
+        prompt_tokens=np.asarray(batch.prompt_tokens),
+        prompt_mask=np.asarray(batch.prompt_mask),
+        tokens=rows(batch.tokens),
+        attention_mask=rows(batch.attention_mask),
+        response_mask=rows(mask),
+        old_log_probs=rows(batch.behaviour_log_probs),
+        ref_log_probs=rows(zeros if ref_log_probs is None else ref_log_probs),
+        values=rows(values),
+        advantages=rows(advantages),
+        returns=rows(targets),
+        weights=weights,
+    )
+    order = np.concatenate([np.flatnonzero(keep), np.flatnonzero(~keep)]).astype(np.int32)
+    return PreparedBatch(
+        batch=learner_batch,
+        order=order,
+        kept=int(keep.sum()),
+        metrics={name: float(value) for name, value in metrics.items()},
+    )
+
+
+def denominators(prepared: PreparedBatch, groups: np.ndarray, settings: PrepareConfig) -> tuple[float, float]:
+    """What the actor's and the critic's loss of one optimiser batch are divided by.
+
+    ``normalizer="rollout"``: the tokens (rows) of the whole batch before filtering, times this optimiser batch's share
+    of the kept groups: a dropped group takes its loss away and does not raise the weight of the others. ``"kept"``: the
+    tokens (rows) of these groups. The critic always takes the mean over its own tokens.
+
+    Args:
+      prepared: the batch.
+      groups: indices of the groups of this optimiser batch.
+      settings: static settings.
+
+    Returns:
+      (actor, critic) denominators.
+    """
+    batch = prepared.batch
+    mask = np.asarray(batch.response_mask)
+    kept_tokens = float((mask[groups] * (np.asarray(batch.weights)[groups] > 0)[..., None]).sum())
+    if settings.normalizer == "rollout":
+        part, counted, share = mask, np.ones(mask.shape[:2], np.float32), len(groups) / prepared.kept
+    else:
+        part, counted, share = mask[groups], np.asarray(batch.weights)[groups], 1.0
+    constant = settings.constant_length if settings.aggregation == "seq-mean-token-sum-norm" else None
+    actor = aggregation_denominator(
+        part.reshape(-1, part.shape[-1]),
+        counted.reshape(-1),
+        mode=settings.aggregation,
+        constant_length=constant,
+    )
+    return float(actor) * share, kept_tokens

@@ -1,0 +1,295 @@
+"""The update: gradients accumulated over micro-batches of whole groups, then one optimiser step.
+
+The number of groups is a run-time value: one compiled program serves every kept count, and dropped groups cost
+nothing. Losses are divided by denominators computed once over the optimiser batch, so the result does not depend on
+micro-batches or devices.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import struct
+from jax.sharding import Mesh
+
+from ragen_jax.core.losses import kl, ppo_terms, value_terms
+from ragen_jax.core.masking import aggregate
+from ragen_jax.learner.score import ScoreConfig, group_values, response_log_probs
+from ragen_jax.models.config import ModelConfig
+from ragen_jax.models.sharding import replicated, row_sharding, shardings
+from ragen_jax.types import Array, LearnerBatch, ObjectiveTerms, Params, TrainState
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UpdateConfig:
+    """Static settings of the update program; the meaning of the numbers is that of ``AlgorithmSection``.
+
+    Attributes:
+      model: policy network.
+      critic: critic network, or None.
+      scoring: vocabulary, temperature and dtype.
+      micro_groups: groups per gradient call.
+    """
+
+    model: ModelConfig
+    critic: ModelConfig | None
+    scoring: ScoreConfig
+    micro_groups: int
+    clip_low: float
+    clip_high: float
+    clip_dual: float
+    aggregation: str
+    entropy_coef: float
+    kl_coef: float
+    kl_estimator: str
+    value_clip: float
+
+
+@struct.dataclass
+class UpdateSums:
+    """Sums over the trained tokens of an update, to be divided by ``tokens``; each [] float32."""
+
+    tokens: Array
+    entropy: Array
+    kl: Array
+    clipped: Array
+    clipped_dual: Array
+    log_ratio: Array
+    max_ratio_gap: Array
+    clipped_value: Array
+
+
+def actor_terms(
+    params: Params, settings: UpdateConfig, batch: LearnerBatch, denominator: Array
+) -> tuple[ObjectiveTerms, UpdateSums]:
+    """Terms of the policy loss on some groups, each already divided by the optimiser batch's denominator.
+
+    Args:
+      params: policy parameters.
+      settings: static settings.
+      batch: m groups.
+      denominator: [] from ``core.masking.aggregation_denominator``.
+
+    Returns:
+      Terms (task, KL, entropy) and the sums behind the logged means.
+    """
+    log_probs, entropy = response_log_probs(
+        params, settings.model, settings.scoring, batch.prompt_tokens, batch.prompt_mask, batch.tokens, remat=True
+    )
+    log_probs, entropy, old, ref, advantages, mask = (
+        x.reshape(-1, x.shape[-1])
+        for x in (
+            log_probs,
+            entropy,
+            batch.old_log_probs,
+            batch.ref_log_probs,
+            batch.advantages,
+            batch.response_mask,
+        )
+    )
+    weights = batch.weights.reshape(-1)
+    reduce = functools.partial(
+        aggregate, mask=mask, weights=weights, mode=settings.aggregation, denominator=denominator
+    )
+    loss, clipped, clipped_dual = ppo_terms(
+        log_probs,
+        old,
+        advantages,
+        mask,
+        clip_low=settings.clip_low,
+        clip_high=settings.clip_high,
+        clip_dual=settings.clip_dual,
+    )
+    divergence = kl(log_probs, ref, estimator=settings.kl_estimator) if settings.kl_coef else jnp.zeros_like(log_probs)
+    terms = ObjectiveTerms(
+        task=reduce(loss),
+        kl=settings.kl_coef * reduce(divergence),
+        entropy=-settings.entropy_coef * reduce(entropy),
+        value=jnp.zeros(()),
+    )
+    live = mask * (weights > 0)[:, None]
+    log_ratio = jnp.where(live > 0, log_probs - old, 0.0)
+    sums = UpdateSums(
+        tokens=live.sum(),
+        entropy=(entropy * live).sum(),
+        kl=(divergence * live).sum(),
+        clipped=(clipped * live).sum(),
+        clipped_dual=(clipped_dual * live).sum(),
+        log_ratio=log_ratio.sum(),
+        max_ratio_gap=jnp.abs(jnp.expm1(log_ratio)).max(),
+        clipped_value=jnp.zeros(()),
+    )
+    return terms, jax.lax.stop_gradient(sums)
+
+
+def critic_term(
+    params: Params, settings: UpdateConfig, batch: LearnerBatch, denominator: Array
+) -> tuple[Array, Array]:
+    """Critic loss on some groups (token mean) and the number of clipped tokens, both []."""
+    assert settings.critic is not None
+    values = group_values(
+        params,
+        settings.critic,
+        batch.prompt_tokens,
+        batch.prompt_mask,
+        batch.tokens,
+        dtype=settings.scoring.dtype,
+        remat=True,
+    )
+    values, old, returns, mask = (
+        x.reshape(-1, x.shape[-1]) for x in (values, batch.values, batch.returns, batch.response_mask)
+    )
+    weights = (batch.weights.reshape(-1) > 0).astype(jnp.float32)
+    loss, clipped = value_terms(values, old, returns, mask, value_clip=settings.value_clip)
+    term = aggregate(loss, mask=mask, weights=weights, mode="token-mean", denominator=denominator)
+    return term, (clipped * mask * weights[:, None]).sum()
+
+
+def accumulate(
+    state: TrainState,
+    settings: UpdateConfig,
+    batch: LearnerBatch,
+    order: Array,
+    count: Array,
+    denominator: Array,
+    critic_denominator: Array,
+    loss_scale: Array,
+    *,
+    mesh: Mesh,
+) -> tuple[tuple[Params, Any], ObjectiveTerms, UpdateSums]:
+    """Gradients of the loss over the groups ``order[:count]``, ``micro_groups`` at a time.
+
+    Args:
+      state: parameters of actor and critic.
+      settings: static settings.
+      batch: all P groups.
+      order: [P] int32, the groups of this optimiser batch in front.
+      count: [] int32, how many of them.
+      denominator: [] of the actor's aggregation.
+      critic_denominator: [] trained tokens of the optimiser batch.
+      loss_scale: [] factor on the whole actor loss.
+      mesh: devices.
+
+    Returns:
+      (actor gradient, critic gradient or None), summed terms, summed statistics.
+    """
+    micro = settings.micro_groups
+
+    def actor_loss(params: Params, part: LearnerBatch) -> tuple[Array, tuple[ObjectiveTerms, UpdateSums]]:
+        terms, sums = actor_terms(params, settings, part, denominator)
+        terms = jax.tree.map(lambda term: term * loss_scale, terms)
+        return terms.actor, (terms, sums)
+
+    def critic_loss(params: Params, part: LearnerBatch) -> tuple[Array, Array]:
+        return critic_term(params, settings, part, critic_denominator)
+
+    def body(index: Array, carry: tuple) -> tuple:
+        gradients, terms, sums = carry
+        position = index * micro + jnp.arange(micro)
+        groups = order[jnp.minimum(position, order.shape[0] - 1)]
+        part = jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x[groups], row_sharding(mesh)), batch)
+        part = part.replace(weights=part.weights * (position < count)[:, None])
+        actor_gradient, (part_terms, part_sums) = jax.grad(actor_loss, has_aux=True)(state.params, part)
+        critic_gradient = None
+        if settings.critic is not None:
+            (value, clipped), critic_gradient = jax.value_and_grad(critic_loss, has_aux=True)(
+                state.critic_params, part
+            )
+            part_terms = part_terms.replace(value=value)
+            part_sums = part_sums.replace(clipped_value=clipped)
+        gap = jnp.maximum(sums.max_ratio_gap, part_sums.max_ratio_gap)
+        gradients = jax.tree.map(jnp.add, gradients, (actor_gradient, critic_gradient))
+        sums = jax.tree.map(jnp.add, sums, part_sums).replace(max_ratio_gap=gap)
+        return gradients, jax.tree.map(jnp.add, terms, part_terms), sums
+
+    zero = jnp.zeros((), jnp.float32)
+    start = (
+        jax.tree.map(jnp.zeros_like, (state.params, state.critic_params)),
+        ObjectiveTerms(task=zero, kl=zero, entropy=zero, value=zero),
+        UpdateSums(*(zero,) * len(dataclasses.fields(UpdateSums))),
+    )
+    return jax.lax.fori_loop(0, (count + micro - 1) // micro, body, start)
+
+
+def build_update(
+    settings: UpdateConfig,
+    actor_optimizer: optax.GradientTransformation,
+    critic_optimizer: optax.GradientTransformation | None,
+    state: TrainState,
+    *,
+    mesh: Mesh,
+) -> Callable[..., tuple[TrainState, dict[str, Array]]]:
+    """Compile the update for one state layout.
+
+    Args:
+      settings: static settings.
+      actor_optimizer: of the policy.
+      critic_optimizer: of the critic, or None.
+      state: a state (or its shapes) of the layout that the update will see.
+      mesh: devices.
+
+    Returns:
+      ``update(state, batch, order, count, denominator, critic_denominator, loss_scale) -> (state, metrics)``. The
+      state's buffers are reused. If the loss or a gradient is not finite, the state comes back unchanged and
+      ``update/finite`` is 0.
+    """
+    layout = shardings(state, mesh)
+
+    def update(
+        state: TrainState,
+        batch: LearnerBatch,
+        order: Array,
+        count: Array,
+        denominator: Array,
+        critic_denominator: Array,
+        loss_scale: Array,
+    ) -> tuple[TrainState, dict[str, Array]]:
+        (actor_gradient, critic_gradient), terms, sums = accumulate(
+            state, settings, batch, order, count, denominator, critic_denominator, loss_scale, mesh=mesh
+        )
+        norm = optax.global_norm(actor_gradient)
+        finite = jnp.isfinite(norm) & jnp.isfinite(terms.actor)
+        changes, opt_state = actor_optimizer.update(actor_gradient, state.opt_state, state.params)
+        new = state.replace(params=optax.apply_updates(state.params, changes), opt_state=opt_state)
+        tokens = jnp.maximum(sums.tokens, 1.0)
+        metrics = {
+            "loss/task": terms.task,
+            "loss/kl": terms.kl,
+            "loss/entropy": terms.entropy,
+            "policy/entropy_token_nats": sums.entropy / tokens,
+            "policy/approx_kl_token_nats": -sums.log_ratio / tokens,
+            "policy/clipped_share": sums.clipped / tokens,
+            "policy/clipped_dual_share": sums.clipped_dual / tokens,
+            "policy/max_ratio_gap": sums.max_ratio_gap,
+            "gradient/actor_norm": norm,
+        }
+        if settings.kl_coef:
+            metrics[f"policy/reference_{settings.kl_estimator}_token_nats"] = sums.kl / tokens
+        if critic_optimizer is not None:
+            critic_norm = optax.global_norm(critic_gradient)
+            finite = finite & jnp.isfinite(critic_norm) & jnp.isfinite(terms.value)
+            changes, critic_opt_state = critic_optimizer.update(
+                critic_gradient, state.critic_opt_state, state.critic_params
+            )
+            new = new.replace(
+                critic_params=optax.apply_updates(state.critic_params, changes), critic_opt_state=critic_opt_state
+            )
+            metrics["loss/value"] = terms.value
+            metrics["gradient/critic_norm"] = critic_norm
+            metrics["critic/clipped_share"] = sums.clipped_value / tokens
+        metrics["update/finite"] = finite.astype(jnp.float32)
+        return jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, state), metrics
+
+    rows, whole = row_sharding(mesh), replicated(mesh)
+    return jax.jit(
+        update,
+        in_shardings=(layout, rows, whole, whole, whole, whole, whole),
+        out_shardings=(layout, whole),
+        donate_argnums=(0,),
+    )

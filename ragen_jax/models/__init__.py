@@ -1,0 +1,1 @@
+"""Decoder, caches, heads and their layout on devices. Functions over parameter pytrees."""

@@ -1,0 +1,82 @@
+"""Keys and values: of a group's first prompt (stored once), and of what each rollout added."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from flax import struct
+
+from ragen_jax.models.config import ModelConfig
+from ragen_jax.types import Array
+
+
+@struct.dataclass
+class PromptCache:
+    """Keys and values of first prompts, layers stacked on the leading axis.
+
+    Attributes:
+      keys: [L, P, kv, hd, Lx].
+      values: [L, P, kv, Lx, hd].
+      mask: [P, Lx] bool, true on real prompt tokens.
+      lengths: [P] int32, real prompt tokens; the next token of a row has this position.
+      last_hidden: [P, d] final hidden state of the last prompt token; it predicts the first response token.
+    """
+
+    keys: Array
+    values: Array
+    mask: Array
+    lengths: Array
+    last_hidden: Array
+
+
+@struct.dataclass
+class RowCache:
+    """What each rollout added after its first prompt. All rows write the same slot; ``mask`` marks real tokens.
+
+    Layers are a tuple, not a stacked array: a loop that updates one stacked array copies it at every layer.
+
+    Attributes:
+      keys: per layer [B, kv, hd, S].
+      values: per layer [B, kv, S, hd].
+      mask: [B, S] bool, slots that hold a real token of the row.
+      lengths: [B] int32, real tokens of the row after its first prompt.
+      slot: [] int32, next free slot.
+      last_hidden: [B, d] hidden state that predicts the row's next token.
+    """
+
+    keys: tuple[Array, ...]
+    values: tuple[Array, ...]
+    mask: Array
+    lengths: Array
+    slot: Array
+    last_hidden: Array
+
+    @property
+    def capacity(self) -> int:
+        """Slots."""
+        return self.mask.shape[1]
+
+
+def empty_rows(config: ModelConfig, prompts: PromptCache, *, group_size: int, capacity: int) -> RowCache:
+    """A row cache with nothing in it; every row of a group starts from its prompt's last hidden state."""
+    rows = prompts.lengths.shape[0] * group_size
+    dtype = prompts.keys.dtype
+    keys = (rows, config.kv_heads, config.head_dim, capacity)
+    values = (rows, config.kv_heads, capacity, config.head_dim)
+    return RowCache(
+        keys=tuple(jnp.zeros(keys, dtype) for _ in range(config.layers)),
+        values=tuple(jnp.zeros(values, dtype) for _ in range(config.layers)),
+        mask=jnp.zeros((rows, capacity), bool),
+        lengths=jnp.zeros((rows,), jnp.int32),
+        slot=jnp.zeros((), jnp.int32),
+        last_hidden=jnp.repeat(prompts.last_hidden, group_size, axis=0),
+    )
+
+
+def grow_rows(cache: RowCache, *, capacity: int) -> RowCache:
+    """The same cache with more slots."""
+    extra = capacity - cache.capacity
+    return cache.replace(
+        keys=tuple(jnp.pad(k, ((0, 0), (0, 0), (0, 0), (0, extra))) for k in cache.keys),
+        values=tuple(jnp.pad(v, ((0, 0), (0, 0), (0, extra), (0, 0))) for v in cache.values),
+        mask=jnp.pad(cache.mask, ((0, 0), (0, extra))),
+    )

@@ -1,0 +1,128 @@
+"""Building blocks of the decoder, as functions over one layer's parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from ragen_jax.models.config import ModelConfig
+from ragen_jax.types import Array, Params
+
+MASKED = -1e30  # finite: a fully masked row must not become NaN
+
+
+def rms_norm(x: Array, weight: Array, *, eps: float) -> Array:
+    """Root-mean-square norm over the last axis, in float32, scaled after the cast back."""
+    y = x.astype(jnp.float32)
+    y = y * jax.lax.rsqrt(jnp.mean(y * y, axis=-1, keepdims=True) + eps)
+    return y.astype(x.dtype) * weight.astype(x.dtype)
+
+
+def rotary(positions: Array, *, head_dim: int, theta: float) -> tuple[Array, Array]:
+    """Cosines and sines of the rotary embedding, positions [...] -> two [..., head_dim / 2] float32."""
+    frequency = theta ** (-jnp.arange(0, head_dim, 2, dtype=jnp.float32) / head_dim)
+    angle = positions.astype(jnp.float32)[..., None] * frequency
+    return jnp.cos(angle), jnp.sin(angle)
+
+
+def rotate(x: Array, cos: Array, sin: Array) -> Array:
+    """Rotate halves of the head axis: x [..., heads, head_dim], cos and sin [..., head_dim / 2]."""
+    first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
+    cos, sin = cos[..., None, :], sin[..., None, :]
+    return jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1).astype(x.dtype)
+
+
+def attend(query: Array, parts: list[tuple[Array, Array, Array]]) -> Array:
+    """Softmax attention over several key/value parts without concatenating them.
+
+    softmax([q k_1, q k_2, ...]) [v_1; v_2; ...], with the parts' exponentials summed under one common maximum.
+
+    Args:
+      query: [R, kv, q, hd] queries, the heads of one key/value head and the query positions flattened into q.
+      parts: (keys [Rp, kv, hd, S], values [Rp, kv, S, hd], mask [Rp, qm, S]) each; R = Rp * share, where ``share``
+        consecutive rows read the same keys (the prompt of a group is stored once). The mask says which keys the
+        query positions may read; qm is 1 or the number of query positions.
+
+    Returns:
+      [R, kv, q, hd].
+    """
+    rows, kv, length, head_dim = query.shape
+    scale = head_dim**-0.5
+    scores = []
+    for keys, _, mask in parts:
+        share = rows // keys.shape[0]
+        folded = _fold(query, share)  # [Rp, kv, share * q, hd]
+        score = jnp.einsum("rkqd,rkds->rkqs", folded, keys, preferred_element_type=jnp.float32) * scale
+        score = score.reshape(keys.shape[0], kv, share, length // mask.shape[1], mask.shape[1], -1)
+        score = jnp.where(mask[:, None, None, None], score, MASKED)
+        scores.append(score.reshape(keys.shape[0], kv, share * length, -1))
+    unfolded = [_unfold(s.max(axis=-1, keepdims=True), rows) for s in scores]
+    top = jax.lax.stop_gradient(jnp.stack(unfolded).max(axis=0))  # [R, kv, q, 1]
+    total, out = 0.0, 0.0
+    for score, (keys, values, _) in zip(scores, parts, strict=True):
+        weight = jnp.exp(score - _fold(top, rows // keys.shape[0]))
+        total += _unfold(weight.sum(axis=-1, keepdims=True), rows)
+        mixed = jnp.einsum("rkqs,rksd->rkqd", weight.astype(values.dtype), values, preferred_element_type=jnp.float32)
+        out += _unfold(mixed, rows)
+    return (out / total).astype(query.dtype)
+
+
+def _fold(x: Array, share: int) -> Array:
+    """[R, kv, q, n] -> [R / share, kv, share * q, n]."""
+    rows, kv, length, width = x.shape
+    return x.reshape(rows // share, share, kv, length, width).swapaxes(1, 2).reshape(rows // share, kv, -1, width)
+
+
+def _unfold(x: Array, rows: int) -> Array:
+    """Inverse of ``_fold``."""
+    shared, kv, length, width = x.shape
+    share = rows // shared
+    return x.reshape(shared, kv, share, length // share, width).swapaxes(1, 2).reshape(rows, kv, length // share, width)
+
+
+def block(
+    config: ModelConfig,
+    layer: Params,
+    x: Array,
+    cos: Array,
+    sin: Array,
+    attention: Callable[[Array, Array, Array], Array],
+) -> Array:
+    """One decoder block.
+
+    Args:
+      config: static shapes.
+      layer: parameters of this layer.
+      x: [R, T, d] residual stream.
+      cos: [R, T, head_dim / 2] rotary cosines.
+      sin: [R, T, head_dim / 2] rotary sines.
+      attention: from queries [R, kv, g * T, hd], keys [R, kv, hd, T] and values [R, kv, T, hd] of these tokens to
+        the attention output [R, kv, g * T, hd]; it decides what else is read (a prompt, a cache) and the masks.
+
+    Returns:
+      [R, T, d].
+    """
+    chex.assert_rank(x, 3)
+    rows, length, _ = x.shape
+    y = rms_norm(x, layer["attention_norm"], eps=config.norm_eps)
+    query = jnp.einsum("rtd,dhk->rthk", y, layer["query"].astype(y.dtype))
+    key = jnp.einsum("rtd,dhk->rthk", y, layer["key"].astype(y.dtype))
+    value = jnp.einsum("rtd,dhk->rthk", y, layer["value"].astype(y.dtype))
+    if config.qkv_bias:
+        query = query + layer["query_bias"].astype(y.dtype)
+        key = key + layer["key_bias"].astype(y.dtype)
+        value = value + layer["value_bias"].astype(y.dtype)
+    query, key = rotate(query, cos, sin), rotate(key, cos, sin)
+    query = query.reshape(rows, length, config.kv_heads, config.group, config.head_dim)
+    query = query.transpose(0, 2, 3, 1, 4).reshape(rows, config.kv_heads, config.group * length, config.head_dim)
+    out = attention(query, key.transpose(0, 2, 3, 1), value.transpose(0, 2, 1, 3))
+    out = out.reshape(rows, config.kv_heads, config.group, length, config.head_dim).transpose(0, 3, 1, 2, 4)
+    out = out.reshape(rows, length, config.heads, config.head_dim)
+    x = x + jnp.einsum("rthk,hkd->rtd", out, layer["output"].astype(y.dtype))
+    y = rms_norm(x, layer["mlp_norm"], eps=config.norm_eps)
+    gate = jax.nn.silu(jnp.einsum("rtd,df->rtf", y, layer["gate"].astype(y.dtype)))
+    up = jnp.einsum("rtd,df->rtf", y, layer["up"].astype(y.dtype))
+    return x + jnp.einsum("rtf,fd->rtd", gate * up, layer["down"].astype(y.dtype))

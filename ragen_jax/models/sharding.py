@@ -1,0 +1,80 @@
+"""One mesh (data, fsdp, tensor), and where each array lives on it.
+
+Parameters follow (name pattern -> axes) rules, batches are split over ``data`` and ``fsdp`` along their first axis
+(prompts, or rows in group order), scalars are replicated. A mesh of one device is the ordinary case, not a special one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+AXES = ("data", "fsdp", "tensor")
+ROWS = PartitionSpec(("data", "fsdp"))
+RULES: tuple[tuple[str, PartitionSpec], ...] = (
+    (r"(embedding|head)$", PartitionSpec("tensor", None)),
+    (r"layers/(query|key|value)$", PartitionSpec(None, "fsdp", "tensor", None)),
+    (r"layers/(query|key|value)_bias$", PartitionSpec(None, "tensor", None)),
+    (r"layers/output$", PartitionSpec(None, "tensor", None, "fsdp")),
+    (r"layers/(gate|up)$", PartitionSpec(None, "fsdp", "tensor")),
+    (r"layers/down$", PartitionSpec(None, "tensor", "fsdp")),
+)
+
+
+def make_mesh(*, data: int = 0, fsdp: int = 1, tensor: int = 1, devices: list[jax.Device] | None = None) -> Mesh:
+    """Mesh of data x fsdp x tensor devices; ``data=0`` takes what the other two leave.
+
+    Raises:
+      ValueError: the product does not fit the devices.
+    """
+    devices = jax.devices() if devices is None else devices
+    if data == 0:
+        data = max(len(devices) // (fsdp * tensor), 1)
+    wanted = data * fsdp * tensor
+    if wanted > len(devices) or wanted < 1:
+        raise ValueError(
+            f"mesh data={data} x fsdp={fsdp} x tensor={tensor} needs {wanted} devices, {len(devices)} are here; "
+            "lower mesh.data, mesh.fsdp or mesh.tensor"
+        )
+    return Mesh(np.array(devices[:wanted]).reshape(data, fsdp, tensor), AXES)
+
+
+def shardings(tree: Any, mesh: Mesh) -> Any:
+    """Shardings of a tree of parameters, of an optimiser state or of a whole train state, by leaf path.
+
+    Raises:
+      ValueError: an axis does not divide over its mesh axis; names the parameter.
+    """
+    return jax.tree_util.tree_map_with_path(lambda path, leaf: _leaf_sharding(path, leaf, mesh), tree)
+
+
+def _leaf_sharding(path: tuple[Any, ...], leaf: Any, mesh: Mesh) -> NamedSharding:
+    name = "/".join(str(getattr(key, "key", getattr(key, "name", key))) for key in path)
+    for pattern, spec in RULES:
+        if not re.search(pattern, name) or len(leaf.shape) != len(spec):
+            continue
+        for size, axis in zip(leaf.shape, spec, strict=True):
+            parts = 1 if axis is None else mesh.shape[axis]
+            if size % parts:
+                raise ValueError(f"{name} has {size} entries, which do not divide over mesh axis {axis}={parts}")
+        return NamedSharding(mesh, spec)
+    return NamedSharding(mesh, PartitionSpec())
+
+
+def row_sharding(mesh: Mesh) -> NamedSharding:
+    """Sharding of arrays whose first axis is prompts or rows."""
+    return NamedSharding(mesh, ROWS)
+
+
+def replicated(mesh: Mesh) -> NamedSharding:
+    """Sharding of arrays that every device holds whole."""
+    return NamedSharding(mesh, PartitionSpec())
+
+
+def put_rows(tree: Any, mesh: Mesh) -> Any:
+    """Move host arrays to the mesh, split along their first axis; arrays without axes are replicated."""
+    return jax.device_put(tree, jax.tree.map(lambda x: row_sharding(mesh) if np.ndim(x) else replicated(mesh), tree))

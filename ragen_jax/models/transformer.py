@@ -1,0 +1,206 @@
+"""The decoder: parameters, the prompt pass, the pass over continuations of a prompt, and the cached pass.
+
+Hot functions take (static config, parameters, arrays). The nnx module only describes the parameters: it is split once
+into the nested dict that everything else works on, with the layers stacked on a leading axis.
+"""
+
+from __future__ import annotations
+
+import chex
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from ragen_jax.models.cache import PromptCache, RowCache
+from ragen_jax.models.config import ModelConfig
+from ragen_jax.models.layers import attend, block, rms_norm, rotary
+from ragen_jax.types import Array, Params
+
+
+class Decoder(nnx.Module):
+    """Parameters of a decoder, for construction, loading and inspection.
+
+    ``nnx.split(Decoder(config, rngs=...))`` gives the graph definition and the parameters; ``init_params`` returns the
+    latter as a plain nested dict.
+    """
+
+    def __init__(self, config: ModelConfig, *, rngs: nnx.Rngs) -> None:
+        """Draw random parameters: normal weights with ``config.init_scale``, zero biases, unit norms."""
+        depth, d, hd = config.layers, config.width, config.head_dim
+
+        def normal(*shape: int) -> nnx.Param:
+            return nnx.Param(jax.random.normal(rngs.params(), shape, jnp.float32) * config.init_scale)
+
+        layer = {
+            "attention_norm": nnx.Param(jnp.ones((depth, d))),
+            "query": normal(depth, d, config.heads, hd),
+            "key": normal(depth, d, config.kv_heads, hd),
+            "value": normal(depth, d, config.kv_heads, hd),
+            "output": normal(depth, config.heads, hd, d),
+            "mlp_norm": nnx.Param(jnp.ones((depth, d))),
+            "gate": normal(depth, d, config.mlp_width),
+            "up": normal(depth, d, config.mlp_width),
+            "down": normal(depth, config.mlp_width, d),
+        }
+        if config.qkv_bias:
+            layer["query_bias"] = nnx.Param(jnp.zeros((depth, config.heads, hd)))
+            layer["key_bias"] = nnx.Param(jnp.zeros((depth, config.kv_heads, hd)))
+            layer["value_bias"] = nnx.Param(jnp.zeros((depth, config.kv_heads, hd)))
+        self.embedding = normal(config.vocab_rows, d)
+        self.layers = nnx.Dict(layer)
+        self.final_norm = nnx.Param(jnp.ones((d,)))
+        if not config.tied:
+            self.head = normal(config.vocab_rows, d)
+
+
+def init_params(config: ModelConfig, key: Array) -> Params:
+    """Random parameters as a nested dict of float32 arrays; layer parameters are stacked on axis 0."""
+    _, state = nnx.split(Decoder(config, rngs=nnx.Rngs(params=key)))
+    return nnx.to_pure_dict(state)
+
+
+def prompt_pass(
+    params: Params, config: ModelConfig, tokens: Array, mask: Array, *, dtype: str, remat: bool = False
+) -> PromptCache:
+    """Run first prompts once.
+
+    Args:
+      params: parameters.
+      config: static shapes.
+      tokens: [P, Lx] int32, left padded.
+      mask: [P, Lx] bool.
+      dtype: of the activations.
+      remat: recompute activations in the backward pass instead of storing them.
+
+    Returns:
+      Keys, values and the last hidden state of every prompt. Padding is never read.
+    """
+    chex.assert_rank([tokens, mask], 2)
+    chex.assert_equal_shape([tokens, mask])
+    positions = jnp.maximum(jnp.cumsum(mask, axis=1) - 1, 0)
+    cos, sin = rotary(positions, head_dim=config.head_dim, theta=config.rope_theta)
+    causal = jnp.tril(jnp.ones((tokens.shape[1],) * 2, bool))
+    visible = causal & mask[:, None, :]
+
+    def layer(x: Array, weights: Params) -> tuple[Array, tuple[Array, Array]]:
+        stored = {}
+
+        def attention(query: Array, keys: Array, values: Array) -> Array:
+            stored["kv"] = (keys, values)
+            return attend(query, [(keys, values, visible)])
+
+        return block(config, weights, x, cos, sin, attention), stored["kv"]
+
+    x = params["embedding"].astype(dtype)[tokens]
+    x, (keys, values) = jax.lax.scan(jax.checkpoint(layer) if remat else layer, x, params["layers"])
+    last = rms_norm(x[:, -1], params["final_norm"], eps=config.norm_eps)
+    return PromptCache(keys=keys, values=values, mask=mask, lengths=mask.sum(1, dtype=jnp.int32), last_hidden=last)
+
+
+def continuation_pass(
+    params: Params,
+    config: ModelConfig,
+    prompts: PromptCache,
+    tokens: Array,
+    *,
+    segments: Array | None = None,
+    offsets: Array | None = None,
+    remat: bool = False,
+) -> Array:
+    """Run G continuations of every prompt; the prompt's keys and values are read, not recomputed.
+
+    Args:
+      params: parameters.
+      config: static shapes.
+      prompts: what ``prompt_pass`` returned for P prompts; gradients flow back through it.
+      tokens: [P, G, T] int32, right padded.
+      segments: [P, G, T] int32; tokens read only tokens of their own segment. None: one segment per row.
+      offsets: [P, G, T] int32, position of a token within its continuation. None: 0, 1, 2, ...
+      remat: recompute activations in the backward pass instead of storing them.
+
+    Returns:
+      [P, G, T, d] final hidden states; the state at t predicts token t + 1 (``prompts.last_hidden`` predicts token 0).
+    """
+    chex.assert_rank(tokens, 3)
+    size, group, length = tokens.shape
+    rows = size * group
+    offsets = jnp.broadcast_to(jnp.arange(length), tokens.shape) if offsets is None else offsets
+    positions = (prompts.lengths[:, None, None] + offsets).reshape(rows, length)
+    cos, sin = rotary(positions, head_dim=config.head_dim, theta=config.rope_theta)
+    own = jnp.tril(jnp.ones((length, length), bool))[None]
+    if segments is not None:
+        flat = segments.reshape(rows, length)
+        own = own & (flat[:, :, None] == flat[:, None, :])
+    own = jnp.broadcast_to(own, (rows, length, length))
+    visible = prompts.mask[:, None, :]
+
+    def layer(x: Array, inputs: tuple[Params, Array, Array]) -> tuple[Array, None]:
+        weights, prompt_keys, prompt_values = inputs
+
+        def attention(query: Array, keys: Array, values: Array) -> Array:
+            return attend(query, [(prompt_keys, prompt_values, visible), (keys, values, own)])
+
+        return block(config, weights, x, cos, sin, attention), None
+
+    x = params["embedding"].astype(prompts.keys.dtype)[tokens.reshape(rows, length)]
+    body = jax.checkpoint(layer) if remat else layer
+    x, _ = jax.lax.scan(body, x, (params["layers"], prompts.keys, prompts.values))
+    x = rms_norm(x, params["final_norm"], eps=config.norm_eps)
+    return x.reshape(size, group, length, config.width)
+
+
+def cached_pass(
+    params: Params, config: ModelConfig, prompts: PromptCache, rows: RowCache, tokens: Array, mask: Array
+) -> RowCache:
+    """Append tokens to the rows: one sampled token each while decoding, or an observation between two turns.
+
+    Args:
+      params: parameters.
+      config: static shapes.
+      prompts: cache of the P first prompts.
+      rows: cache of the B rows.
+      tokens: [B, n] int32, right padded.
+      mask: [B, n] bool; a row without a real token keeps its last hidden state.
+
+    Returns:
+      The row cache with n more slots in use.
+    """
+    chex.assert_equal_shape([tokens, mask])
+    count, added = tokens.shape
+    share = count // prompts.lengths.shape[0]
+    positions = jnp.repeat(prompts.lengths, share)[:, None] + rows.lengths[:, None] + jnp.cumsum(mask, axis=1) - 1
+    cos, sin = rotary(positions, head_dim=config.head_dim, theta=config.rope_theta)
+    slots = jnp.arange(rows.capacity)
+    row_mask = jax.lax.dynamic_update_slice(rows.mask, mask, (0, rows.slot))
+    visible = row_mask[:, None, :] & (slots[None, None, :] <= rows.slot + jnp.arange(added)[None, :, None])
+    prompt_visible = prompts.mask[:, None, :]
+    x = params["embedding"].astype(prompts.keys.dtype)[tokens]
+    all_keys, all_values = [], []
+    for index in range(config.layers):
+
+        def attention(query: Array, keys: Array, values: Array, index: int = index) -> Array:
+            own_keys = jax.lax.dynamic_update_slice(rows.keys[index], keys, (0, 0, 0, rows.slot))
+            own_values = jax.lax.dynamic_update_slice(rows.values[index], values, (0, 0, rows.slot, 0))
+            all_keys.append(own_keys)
+            all_values.append(own_values)
+            return attend(
+                query,
+                [
+                    (prompts.keys[index], prompts.values[index], prompt_visible),
+                    (own_keys, own_values, visible),
+                ],
+            )
+
+        weights = jax.tree.map(lambda leaf, index=index: leaf[index], params["layers"])
+        x = block(config, weights, x, cos, sin, attention)
+    x = rms_norm(x, params["final_norm"], eps=config.norm_eps)
+    real = mask.sum(axis=1, dtype=jnp.int32)
+    last = jnp.take_along_axis(x, jnp.maximum(real - 1, 0)[:, None, None], axis=1)[:, 0]
+    return RowCache(
+        keys=tuple(all_keys),
+        values=tuple(all_values),
+        mask=row_mask,
+        lengths=rows.lengths + real,
+        slot=rows.slot + added,
+        last_hidden=jnp.where((real > 0)[:, None], last, rows.last_hidden),
+    )

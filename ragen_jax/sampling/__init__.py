@@ -1,0 +1,1 @@
+"""Sampling of rollouts on the device."""

@@ -1,0 +1,205 @@
+"""Sampling P x G rollouts: the prompt is run once a group, the cache is carried across turns.
+
+Three programs per shape: ``prefill``, ``decode`` (a whole turn in one loop) and ``extend`` (the next observation).
+``Sampler`` and ``SamplerSession`` drive them for the rollout code, which sees NumPy arrays only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from ragen_jax.core.log_probs import log_probs_and_entropy
+from ragen_jax.models.sharding import put_rows
+from ragen_jax.models.cache import PromptCache, RowCache, empty_rows, grow_rows
+from ragen_jax.models.config import ModelConfig
+from ragen_jax.models.head import logits
+from ragen_jax.models.transformer import cached_pass, prompt_pass
+from ragen_jax.rollout.policy import Responses
+from ragen_jax.sampling.logits import draw, truncate
+from ragen_jax.types import Array, Params
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SamplerConfig:
+    """Static settings of the sampling programs.
+
+    Attributes:
+      vocab_size: ids below this can be drawn.
+      stop_ids: tokens that end a turn.
+      max_new_tokens: N, tokens per turn.
+      temperature: divides the logits; 0 takes the likeliest token.
+      top_p: nucleus mass, 1 = off.
+      top_k: likeliest tokens, 0 = off.
+      dtype: of activations and caches.
+      observation_room: slots set aside for each observation; more are added when one is longer.
+    """
+
+    vocab_size: int
+    stop_ids: tuple[int, ...]
+    max_new_tokens: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    dtype: str = "float32"
+    observation_room: int = 16
+
+
+@functools.partial(jax.jit, static_argnums=(1, 4))
+def prefill(params: Params, config: ModelConfig, tokens: Array, mask: Array, dtype: str) -> PromptCache:
+    """Run first prompts [P, Lx] once."""
+    return prompt_pass(params, config, tokens, mask, dtype=dtype)
+
+
+@functools.partial(jax.jit, static_argnums=(1,), donate_argnums=(3,))
+def extend(
+    params: Params, config: ModelConfig, prompts: PromptCache, rows: RowCache, tokens: Array, mask: Array
+) -> RowCache:
+    """Append observations [B, n] to the rows."""
+    return cached_pass(params, config, prompts, rows, tokens, mask)
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2), donate_argnums=(4,))
+def decode(
+    params: Params,
+    config: ModelConfig,
+    settings: SamplerConfig,
+    prompts: PromptCache,
+    rows: RowCache,
+    active: Array,
+    key: Array,
+) -> tuple[RowCache, Array, Array, Array, Array]:
+    """Sample one turn.
+
+    Args:
+      params: parameters.
+      config: static shapes.
+      settings: static sampling settings.
+      prompts: cache of the first prompts.
+      rows: cache of the rows, consumed.
+      active: [B] bool, rows that answer.
+      key: PRNG key of this turn; row b draws from ``fold_in(key, b)``, whatever the other rows do.
+
+    Returns:
+      The rows' cache, tokens [B, N], log-probs [B, N] (nats, tempered, before any truncation), lengths [B],
+      ended [B] (stopped at a stop token).
+    """
+    count, new = active.shape[0], settings.max_new_tokens
+    row_keys = jax.vmap(functools.partial(jax.random.fold_in, key))(jnp.arange(count))
+    uniforms = jax.vmap(lambda k: jax.random.uniform(k, (new,)))(row_keys)
+    stops = jnp.asarray(settings.stop_ids, jnp.int32)
+    scale = settings.temperature if settings.temperature > 0 else 1.0
+
+    def sample(hidden: Array, uniform: Array) -> tuple[Array, Array]:
+        scores = logits(params, config, hidden, vocab_size=settings.vocab_size)
+        if settings.temperature == 0:
+            token = scores.argmax(-1).astype(jnp.int32)
+        else:
+            probabilities = jax.nn.softmax(scores / scale, axis=-1)
+            token = draw(truncate(probabilities, top_p=settings.top_p, top_k=settings.top_k), uniform)
+        return token, log_probs_and_entropy(scores, token, temperature=scale)[0]
+
+    def unfinished(carry: tuple) -> Array:
+        step, _, done, *_ = carry
+        return (step < new) & ~done.all()
+
+    def advance(carry: tuple) -> tuple:
+        step, cache, done, ended, tokens, log_probs, lengths = carry
+        token, log_prob = sample(cache.last_hidden, uniforms[:, step])
+        tokens = tokens.at[:, step].set(jnp.where(done, 0, token))
+        log_probs = log_probs.at[:, step].set(jnp.where(done, 0.0, log_prob))
+        lengths = lengths + ~done
+        cache = cached_pass(params, config, prompts, cache, token[:, None], ~done[:, None])
+        stopped = ~done & (token[:, None] == stops).any(-1)
+        return step + 1, cache, done | stopped, ended | stopped, tokens, log_probs, lengths
+
+    nothing = jnp.zeros((count,), bool)
+    carry = (
+        jnp.zeros((), jnp.int32),
+        rows,
+        ~active,
+        nothing,
+        jnp.zeros((count, new), jnp.int32),
+        jnp.zeros((count, new), jnp.float32),
+        jnp.zeros((count,), jnp.int32),
+    )
+    _, rows, _, ended, tokens, log_probs, lengths = jax.lax.while_loop(unfinished, advance, carry)
+    return rows, tokens, log_probs, lengths, ended
+
+
+class SamplerSession:
+    """One conversation of P x G rows (the ``Session`` protocol of ``rollout.policy``)."""
+
+    def __init__(
+        self, sampler: Sampler, prompt_tokens: np.ndarray, prompt_mask: np.ndarray, *, group_size: int, max_turns: int,
+        seed: tuple[int, ...],
+    ) -> None:
+        """Run the prompts."""
+        self._sampler = sampler
+        self._group_size = group_size
+        self._turn = 0
+        self._key = jax.random.key(0)
+        for part in seed:
+            self._key = jax.random.fold_in(self._key, part)
+        settings = sampler.settings
+        tokens, mask = put_rows((prompt_tokens, prompt_mask), sampler.mesh)
+        self._prompts = prefill(sampler.params, sampler.config, tokens, mask, settings.dtype)
+        self._used = 0
+        capacity = max_turns * settings.max_new_tokens + (max_turns - 1) * settings.observation_room
+        self._rows = empty_rows(sampler.config, self._prompts, group_size=group_size, capacity=capacity)
+
+    def respond(self, active: np.ndarray) -> Responses:
+        """Sample one turn for the active rows, [B] bool."""
+        sampler = self._sampler
+        self._reserve(sampler.settings.max_new_tokens)
+        key = jax.random.fold_in(self._key, self._turn)
+        self._turn += 1
+        self._rows, *outputs = decode(
+            sampler.params, sampler.config, sampler.settings, self._prompts, self._rows,
+            put_rows(np.asarray(active, bool), sampler.mesh), key,
+        )
+        tokens, log_probs, lengths, ended = jax.device_get(outputs)
+        self._used += int(lengths.max(initial=0))
+        return Responses(tokens=tokens, lengths=lengths, log_probs=log_probs, ended=ended)
+
+    def observe(self, tokens: np.ndarray, mask: np.ndarray) -> None:
+        """Append the next observation, [B, To]."""
+        sampler = self._sampler
+        self._reserve(tokens.shape[1] + sampler.settings.max_new_tokens)
+        tokens, mask = put_rows((np.asarray(tokens, np.int32), np.asarray(mask, bool)), sampler.mesh)
+        self._used += tokens.shape[1]
+        self._rows = extend(sampler.params, sampler.config, self._prompts, self._rows, tokens, mask)
+
+    def _reserve(self, slots: int) -> None:
+        if self._used + slots > self._rows.capacity:
+            self._rows = grow_rows(self._rows, capacity=self._used + slots)
+
+
+@dataclasses.dataclass
+class Sampler:
+    """A policy that samples from parameters on devices (the ``Policy`` protocol of ``rollout.policy``)."""
+
+    params: Params
+    config: ModelConfig
+    settings: SamplerConfig
+    mesh: Mesh
+    version: int = 0
+
+    def begin(
+        self,
+        prompt_tokens: np.ndarray,
+        prompt_mask: np.ndarray,
+        *,
+        group_size: int,
+        max_turns: int,
+        max_context: int,
+        seed: tuple[int, ...],
+    ) -> SamplerSession:
+        """Open a session on first prompts [P, Lx]; the caller keeps rows within ``max_context`` tokens."""
+        del max_context
+        return SamplerSession(self, prompt_tokens, prompt_mask, group_size=group_size, max_turns=max_turns, seed=seed)

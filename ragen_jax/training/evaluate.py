@@ -1,0 +1,96 @@
+"""Validation on a fixed set of distinct prompts."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import numpy as np
+
+from ragen_jax.core.collapse import collapse_metrics
+from ragen_jax.learner.cross_score import cross_score
+from ragen_jax.rollout.assemble import classes
+from ragen_jax.rollout.episodes import Episode, RolloutInfo
+from ragen_jax.rollout.metrics import rollout_metrics
+from ragen_jax.rollout.reasoning_pairs import first_turn_pairs
+from ragen_jax.training.build import VALIDATION, Components
+from ragen_jax.types import CrossScores, Params, ReasoningPairs
+
+
+@dataclasses.dataclass(frozen=True)
+class Validation:
+    """Outcome of one validation.
+
+    Attributes:
+      metrics: ``validation/...`` numbers; the collapse numbers come from all prompts at once (ceiling ln prompts).
+      episodes: every validation episode.
+    """
+
+    metrics: dict[str, float]
+    episodes: tuple[Episode, ...]
+
+
+def validate_policy(parts: Components, params: Params, *, step: int) -> Validation:
+    """Sample every validation prompt and measure success and, if asked for, mutual information.
+
+    The same prompts and the same sampling keys are used at every step, so two validations differ by the policy only.
+
+    Args:
+      parts: the run's components.
+      params: policy parameters.
+      step: learner step, for the record of the sampler.
+
+    Returns:
+      Metrics and episodes.
+    """
+    config = parts.config
+    policy = parts.sampler(params, version=step, temperature=config.validation.temperature)
+    seeds, chunk = parts.validation_seeds.seeds, parts.validation_pool.groups
+    rollouts = [
+        parts.collect(
+            policy, parts.validation_pool, list(seeds[start : start + chunk]), seed=(config.seed, VALIDATION, start)
+        )
+        for start in range(0, len(seeds), chunk)
+    ]
+    episodes = tuple(episode for rollout in rollouts for episode in rollout.info.episodes)
+    numbers = rollout_metrics(RolloutInfo(episodes=episodes, group_size=config.validation.samples))
+    metrics = {f"validation/{name.removeprefix('rollout/')}": value for name, value in numbers.items()}
+    metrics["validation/episodes"] = float(sum(episode.error is None for episode in episodes))
+    metrics["validation/distinct_prompts"] = float(parts.validation_seeds.distinct)
+    if config.validation.collapse_samples:
+        bucket = config.rollout.max_new_tokens
+        pairs = [first_turn_pairs(rollout.batch, rollout.info, bucket=bucket) for rollout in rollouts]
+        scores = score_pairs(parts, params, join_pairs(pairs, samples=config.validation.collapse_samples))
+        metrics |= named(collapse_metrics(scores, mix=config.collapse.mix)[0], "validation/collapse")
+    return Validation(metrics=metrics, episodes=episodes)
+
+
+def score_pairs(parts: Components, params: Params, pairs: ReasoningPairs) -> CrossScores:
+    """Cross-score pairs with some parameters, under the settings of the run."""
+    return cross_score(
+        params, parts.model, parts.scoring, pairs, mesh=parts.mesh, chunk=parts.config.collapse.reasonings_per_chunk
+    )
+
+
+def join_pairs(pairs: list[ReasoningPairs], *, samples: int) -> ReasoningPairs:
+    """Pairs of several batches as one set of columns, the first ``samples`` rollouts of each prompt."""
+    width = max(p.prompt_tokens.shape[1] for p in pairs)
+    tokens = np.concatenate([_widen(p.prompt_tokens, width) for p in pairs])
+    mask = np.concatenate([_widen(p.prompt_mask, width) for p in pairs])
+    return ReasoningPairs(
+        prompt_tokens=tokens,
+        prompt_mask=mask,
+        reasoning_tokens=np.concatenate([p.reasoning_tokens[:, :samples] for p in pairs]),
+        reasoning_mask=np.concatenate([p.reasoning_mask[:, :samples] for p in pairs]),
+        column_class=classes([row[keep].tolist() for row, keep in zip(tokens, mask, strict=True)]),
+    )
+
+
+def _widen(rows: np.ndarray, width: int) -> np.ndarray:
+    """Left padded rows, padded further."""
+    return np.pad(rows, ((0, 0), (width - rows.shape[1], 0)))
+
+
+def named(metrics: dict[str, jax.Array], family: str) -> dict[str, float]:
+    """Device scalars as floats under a family name."""
+    return {f"{family}/{name}": float(value) for name, value in jax.device_get(metrics).items()}

@@ -1,0 +1,306 @@
+"""The training loop: rollout, diagnosis, filter, update; then validation, checkpoint and the rules that end a run."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import time
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ragen_jax.config.schema import Config
+from ragen_jax.config.serial import flatten, from_json, to_json
+from ragen_jax.config.validate import validate
+from ragen_jax.learner.checkpoint import Checkpointer
+from ragen_jax.learner.state import abstract_state
+from ragen_jax.rollout.episodes import Episode, Rollout
+from ragen_jax.rollout.queue import ActorThread
+from ragen_jax.training import early_stop
+from ragen_jax.training.build import Components, build
+from ragen_jax.training.compile_counter import CompileCounter, configure_compilation_cache
+from ragen_jax.training.console import Console
+from ragen_jax.training.evaluate import validate_policy
+from ragen_jax.training.run_folder import RolloutLog, RunFolder, claim_folder
+from ragen_jax.training.signals import StopSignal
+from ragen_jax.training.step import learn
+from ragen_jax.training.summary import build_summary, peak_rss_bytes
+from ragen_jax.training.writers import JsonLines, Many, MetricWriter, TensorBoard
+from ragen_jax.types import Params, TrainState
+
+logger = logging.getLogger(__name__)
+
+FINISHED = "finished"
+# What may differ between a run and its continuation; everything else would make it another run.
+_FREE_ON_RESUME = ("steps", "folder", "resume", "checkpoint.every", "checkpoint.keep")
+
+
+class NonFiniteUpdateError(RuntimeError):
+    """A loss or gradient was not finite."""
+
+
+class TooManyFailuresError(RuntimeError):
+    """More rows of a batch failed than the configuration allows."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a run left behind.
+
+    Attributes:
+      folder: its folder.
+      summary: content of ``summary.json``.
+      state: last train state.
+    """
+
+    folder: RunFolder
+    summary: dict[str, Any]
+    state: TrainState
+
+
+def train(config: Config, *, experiment: str = "train", writers: tuple[MetricWriter, ...] | None = None) -> Outcome:
+    """Run a configuration to its end, into a run folder.
+
+    With ``config.resume`` the run of that folder goes on after its newest complete checkpoint, bit-identically on CPU
+    when ``rollout.max_staleness`` is 0. Ctrl-C and SIGTERM finish the running step, save, and leave it resumable.
+
+    Args:
+      config: the configuration; checked before devices are touched.
+      experiment: first part of the folder's name.
+      writers: further writers of metrics beside the files of the run folder; a console by default.
+
+    Returns:
+      Folder, summary and last state.
+
+    Raises:
+      ValueError: a configuration or folder that cannot be used.
+      NonFiniteUpdateError: the loss was not finite; the batch and the state before it are saved in the folder.
+      TooManyFailuresError: too many environments failed; the state is saved.
+    """
+    validate(config)
+    folder = _open_folder(config, experiment)
+    configure_compilation_cache()
+    with contextlib.ExitStack() as stack:
+        compiled = stack.enter_context(CompileCounter())
+        stop = stack.enter_context(StopSignal())
+        parts = build(config)
+        stack.callback(parts.close)
+        checkpointer = stack.enter_context(Checkpointer(folder.checkpoints, keep=config.checkpoint.keep))
+        run = _Run(parts, folder, checkpointer, compiled)
+        if writers is None:
+            writers = (Console(total_steps=config.steps, first_step=run.step),)
+        resumed = run.step if config.resume else None
+        files = (JsonLines(folder.metrics_file, last_step=resumed), TensorBoard(folder.tensorboard, last_step=resumed))
+        run.writer = Many([*files, *writers])
+        stack.callback(run.writer.close)
+        reason = run.loop(stop)
+        summary = run.summarise(reason)
+    return Outcome(folder=folder, summary=summary, state=run.state)
+
+
+def _open_folder(config: Config, experiment: str) -> RunFolder:
+    if not config.resume:
+        preset = "-".join(config.preset) or "custom"
+        path = config.folder or claim_folder("runs", experiment=experiment, preset=preset, seed=config.seed)
+        metadata = {"experiment": experiment, "preset": list(config.preset), "seed": config.seed}
+        return RunFolder.create(path, to_json(config), metadata=metadata)
+    folder = RunFolder.open(config.resume, write=True)
+    saved, wanted = flatten(from_json(folder.config_json())), flatten(config)
+    changed = [
+        f"{name} was {saved.get(name)!r} and is now {wanted.get(name)!r}"
+        for name in sorted(saved.keys() | wanted.keys())
+        if saved.get(name) != wanted.get(name) and name not in _FREE_ON_RESUME
+    ]
+    if changed:
+        raise ValueError(
+            f"{folder.path} cannot go on with another configuration: {'; '.join(changed)}. "
+            f"Only {', '.join(_FREE_ON_RESUME)} may change; start a new run for anything else"
+        )
+    return folder
+
+
+class _Run:
+    """The moving parts of one run."""
+
+    def __init__(
+        self, parts: Components, folder: RunFolder, checkpointer: Checkpointer, compiled: CompileCounter
+    ) -> None:
+        config = parts.config
+        self.parts, self.folder, self.checkpointer, self.compiled = parts, folder, checkpointer, compiled
+        self.config = config
+        self.state = parts.state
+        self.step = 0
+        self.rules = early_stop.EarlyStopState()
+        self.writer: MetricWriter = Many([])
+        self.started = time.monotonic()
+        self.seconds_before = 0.0
+        self.validated = -1
+        self.rollout_seconds: dict[int, float] = {}
+        self.sampled: tuple[int, Params] = (0, self.state.params)
+        if config.resume:
+            self._restore()
+        self.rollouts = RolloutLog(
+            folder.rollouts_file,
+            budget_bytes=int(config.checkpoint.rollouts_budget_mb * 2**20),
+            last_step=self.step if config.resume else None,
+        )
+
+    def loop(self, stop: StopSignal) -> str:
+        """Train until a reason to end; returns it."""
+        config = self.config
+        if self.step >= config.steps:
+            raise ValueError(f"{self.folder.path} has finished {self.step} steps; raise steps={config.steps} to go on")
+        if self.step == 0 and config.validation.at_start:
+            self.writer.write(0, self._validate() | {"compile/count": float(self.compiled.count)})
+        actor = ActorThread(
+            self._produce,
+            first_step=self.step,
+            last_step=config.steps,
+            queue_size=config.rollout.queue_size,
+            max_staleness=config.rollout.max_staleness,
+        )
+        try:
+            self._publish(actor)
+            reason = None
+            while reason is None and self.step < config.steps and stop.requested is None:
+                reason = self._take_step(actor)
+        finally:
+            actor.stop()
+        if reason is None and self.step < config.steps:
+            self._save()
+            logger.warning("stopped by %s after step %d; resume=%s goes on", stop.requested, self.step, self.folder.path)
+            return f"interrupted by {stop.requested}"
+        if self.validated != self.step:
+            self.writer.write(self.step, self._validate())
+        self._save()
+        return reason or FINISHED
+
+    def summarise(self, reason: str) -> dict[str, Any]:
+        """Write and return the summary."""
+        pool = self.parts.pool
+        summary = build_summary(
+            self.folder.metrics(),
+            seed=self.config.seed,
+            stop_reason=reason,
+            wall_seconds=self._seconds(),
+            peak_rss=peak_rss_bytes(),
+            compilations=self.compiled.count,
+            data_sources=[f"{pool.name}: generated"],
+        )
+        self.folder.write_summary(summary)
+        return summary
+
+    def _take_step(self, actor: ActorThread) -> str | None:
+        began = time.perf_counter()
+        rollout = actor.get().item
+        result = learn(self.parts, self.state, rollout)
+        self.state, metrics = result.state, result.metrics
+        if metrics.get("update/finite", 1.0) == 0:
+            self._give_up_on_batch(rollout)
+        if metrics["rollout/invalid_share"] > self.config.env.max_invalid_share:
+            self._give_up_on_environment(rollout, metrics["rollout/invalid_share"])
+        self.step += 1
+        self._log_rollouts(rollout.info.episodes)
+        self._publish(actor)
+        seconds = time.perf_counter() - began
+        tokens = float(np.asarray(rollout.batch.response_mask).sum())
+        metrics |= {
+            "time/rollout_seconds": self.rollout_seconds.pop(self.step - 1),
+            "time/step_seconds": seconds,
+            "time/tokens_per_second": tokens / seconds,
+            "time/cross_score_share": metrics["time/cross_score_seconds"] / seconds,
+        }
+        every = self.config.validation.every
+        if every and self.step % every == 0:
+            metrics |= self._validate()
+        metrics["compile/count"] = float(self.compiled.count)
+        self.writer.write(self.step, metrics)
+        self.rules, reason = early_stop.update(
+            self.rules,
+            metrics,
+            rules=self.config.early_stop,
+            max_empty_steps=self.config.filter.max_empty_steps,
+        )
+        if reason is not None:
+            logger.warning("the run stops at step %d: %s", self.step, reason)
+        elif self.config.checkpoint.every and self.step % self.config.checkpoint.every == 0:
+            self._save()
+        return reason
+
+    def _produce(self, step: int, version: int) -> Rollout:
+        """Called in the actor's thread."""
+        began = time.perf_counter()
+        published, params = self.sampled
+        assert published == version, (published, version)
+        rollout = self.parts.training_rollout(self.parts.sampler(params, version=version), step)
+        self.rollout_seconds[step] = time.perf_counter() - began
+        return rollout
+
+    def _publish(self, actor: ActorThread) -> None:
+        params = self.state.params
+        if self.config.rollout.max_staleness:  # the actor may still sample from them while the update reuses buffers
+            params = jax.tree.map(jnp.copy, params)
+        self.sampled = (self.step, params)
+        actor.publish(self.step)
+
+    def _validate(self) -> dict[str, float]:
+        began = time.perf_counter()
+        validation = validate_policy(self.parts, self.state.params, step=self.step)
+        self.validated = self.step
+        return validation.metrics | {"time/validation_seconds": time.perf_counter() - began}
+
+    def _log_rollouts(self, episodes: tuple[Episode, ...]) -> None:
+        settings = self.config.checkpoint
+        if settings.rollouts_every and (self.step - 1) % settings.rollouts_every == 0:
+            stride = max(len(episodes) // settings.rollouts_per_sample, 1)
+            sample = episodes[::stride][: settings.rollouts_per_sample]
+            self.rollouts.append(self.step, [dataclasses.asdict(episode) for episode in sample])
+
+    def _save(self) -> None:
+        if self.checkpointer.latest() == self.step:
+            return
+        meta = {
+            "rules": self.rules.to_json(),
+            "next_seed": self.config.env.train_seed + self.step * self.config.rollout.prompts,
+            "wall_seconds": self._seconds(),
+        }
+        self.checkpointer.save(self.step, self.state, meta)
+
+    def _restore(self) -> None:
+        step = self.checkpointer.latest()
+        if step is None:
+            raise ValueError(f"{self.folder.path} has no complete checkpoint to resume from; start a new run")
+        self.state, meta = self.checkpointer.restore(step, abstract_state(self.state, self.parts.mesh))
+        self.step = step
+        self.rules = early_stop.EarlyStopState.from_json(meta["rules"])
+        self.seconds_before = meta["wall_seconds"]
+        expected = self.config.env.train_seed + step * self.config.rollout.prompts
+        if meta["next_seed"] != expected:
+            raise ValueError(
+                f"the checkpoint of step {step} goes on at training seed {meta['next_seed']}, this configuration at "
+                f"{expected}: env.train_seed and rollout.prompts must be those of the run"
+            )
+        logger.info("resumed %s after step %d", self.folder.path, step)
+
+    def _seconds(self) -> float:
+        return self.seconds_before + time.monotonic() - self.started
+
+    def _give_up_on_batch(self, rollout: Rollout) -> None:
+        path = self.folder.path / f"nonfinite_step_{self.step}.npz"
+        np.savez(path, **{field.name: getattr(rollout.batch, field.name) for field in dataclasses.fields(rollout.batch)})
+        self._save()
+        raise NonFiniteUpdateError(
+            f"the loss or a gradient of step {self.step + 1} is not finite; the update was not applied, the batch is in "
+            f"{path}, the state is saved; lower optim.lr or look at the batch"
+        )
+
+    def _give_up_on_environment(self, rollout: Rollout, share: float) -> None:
+        self._save()
+        errors = [episode.error for episode in rollout.info.episodes if episode.error is not None]
+        raise TooManyFailuresError(
+            f"{len(errors)} of {len(rollout.info.episodes)} environments failed in step {self.step + 1}, above "
+            f"env.max_invalid_share={self.config.env.max_invalid_share:g} (share {share:.2f}); first: {errors[0]}"
+        )

@@ -1,0 +1,204 @@
+"""One learner step: score before filtering, filter, prepare, update."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ragen_jax.core.collapse import collapse_metrics
+from ragen_jax.core.filters import select
+from ragen_jax.core.grouping import group_variance, is_flat
+from ragen_jax.learner.prepare import PreparedBatch, denominators, prepare
+from ragen_jax.learner.score import score, score_values
+from ragen_jax.models.sharding import put_rows, replicated
+from ragen_jax.rollout.episodes import Rollout
+from ragen_jax.rollout.metrics import rollout_metrics
+from ragen_jax.rollout.reasoning_pairs import first_turn_pairs, trajectory_pairs
+from ragen_jax.training.build import Components
+from ragen_jax.training.evaluate import named, score_pairs
+from ragen_jax.types import Array, FilterResult, RolloutBatch, TrainState
+
+
+@dataclasses.dataclass(frozen=True)
+class StepResult:
+    """The next state and what is known about the step."""
+
+    state: TrainState
+    metrics: dict[str, float]
+
+
+def learn(parts: Components, state: TrainState, rollout: Rollout) -> StepResult:
+    """Take one training step on a finished rollout.
+
+    Args:
+      parts: the run's components.
+      state: state before the step; its buffers are consumed.
+      rollout: P x G episodes.
+
+    Returns:
+      State after the step and metrics. The step number advances, also when the filter kept nothing, unless an update
+      was not finite: then ``update/finite`` is 0.
+    """
+    step = int(state.step)
+    metrics = rollout_metrics(rollout.info)
+    started = time.perf_counter()
+    state, collapse_numbers = _diagnose(parts, state, rollout, step=step)
+    metrics |= collapse_numbers
+    scored = time.perf_counter()
+    result, filter_numbers = choose_prompts(parts, rollout.batch)
+    metrics |= filter_numbers
+    if int(result.kept_count) == 0:
+        metrics |= {"update/count": 0.0, "update/skipped": 1.0}
+    else:
+        prepared = _prepare(parts, state, rollout.batch, result)
+        state, update_numbers = _update(parts, state, prepared, result)
+        metrics |= prepared.metrics | update_numbers
+    metrics["rollout/staleness"] = float(step - int(rollout.batch.policy_version))
+    metrics["time/cross_score_seconds"] = scored - started
+    metrics["time/update_seconds"] = time.perf_counter() - scored
+    finished = metrics.get("update/finite", 1.0) > 0
+    following = jax.device_put(np.int32(step + finished), replicated(parts.mesh))
+    return StepResult(state=state.replace(step=following), metrics=metrics)
+
+
+def choose_prompts(parts: Components, batch: RolloutBatch) -> tuple[FilterResult, dict[str, float]]:
+    """Apply the configured filter to the rewards of a batch.
+
+    Returns:
+      The verdict [P] and ``filter/...`` metrics; the statistics are those of all prompts, before filtering.
+    """
+    settings = parts.config.filter
+    group = parts.config.rollout.group_size
+    rewards = np.asarray(batch.returns) + (np.asarray(batch.penalties) if settings.count_penalty else 0.0)
+    valid = np.asarray(batch.valid).reshape(-1, group)
+    result, numbers = jax.device_get(
+        _filter(
+            rewards.reshape(-1, group).astype(np.float32),
+            valid,
+            rule=settings.rule,
+            value=settings.value,
+            score=settings.score,
+            include_zero=settings.include_zero,
+            slack=settings.slack,
+            mass=settings.mass,
+            loss_scale=settings.loss_scale,
+        )
+    )
+    metrics = {f"filter/{name}": float(value) for name, value in numbers.items()}
+    metrics["filter/groups"] = float(len(valid))
+    metrics["filter/kept_count"] = float(result.kept_count)
+    metrics["filter/kept_ratio"] = float(result.kept_count) / len(valid)
+    metrics["filter/kept_mass"] = float(result.kept_mass)
+    metrics["filter/loss_scale"] = float(result.loss_scale)
+    return result, metrics
+
+
+@functools.partial(
+    jax.jit, static_argnames=("rule", "value", "score", "include_zero", "slack", "mass", "loss_scale")
+)
+def _filter(
+    rewards: Array, valid: Array, *, rule: str, value: float, score: str, include_zero: bool, slack: float, mass: str,
+    loss_scale: str,
+) -> tuple[FilterResult, dict[str, Array]]:
+    variance = group_variance(rewards, valid)
+    std = jnp.sqrt(variance)
+    flat = is_flat(rewards, valid)
+    alive = valid.any(axis=1)
+    result = select(
+        variance if score == "reward_variance" else std,
+        flat,
+        rule=rule,
+        value=value,
+        include_zero=include_zero,
+        slack=slack,
+        mass=mass,
+        loss_scale=loss_scale,
+    )
+    keep = result.keep & alive
+    numbers = {
+        "reward_variance_mean": variance.mean(),
+        "reward_variance_max": variance.max(),
+        "reward_std_mean": std.mean(),
+        "reward_variance_dispersion": jnp.where(variance.mean() > 0, variance.std(ddof=1) / variance.mean(), 0.0),
+        "flat_count": flat.sum(),
+        "kept_variance_mean": jnp.where(keep, variance, 0.0).sum() / jnp.maximum(keep.sum(), 1),
+    }
+    return result.replace(keep=keep, kept_count=keep.sum(dtype=jnp.int32)), numbers
+
+
+def _diagnose(
+    parts: Components, state: TrainState, rollout: Rollout, *, step: int
+) -> tuple[TrainState, dict[str, float]]:
+    settings = parts.config.collapse
+    if not settings.every or step % settings.every:
+        return state, {}
+    bucket = parts.config.rollout.max_new_tokens
+    pairs = first_turn_pairs(rollout.batch, rollout.info, bucket=bucket)
+    scores = score_pairs(parts, state.params, pairs)
+    numbers, collapse = collapse_metrics(
+        scores, state.collapse, mix=settings.mix, std_eps=settings.std_eps, ema_decay=settings.ema_decay
+    )
+    metrics = named(numbers, "collapse/first_turn")
+    if settings.trajectory:
+        draws = trajectory_pairs(
+            rollout.batch,
+            rollout.info,
+            draws=settings.trajectory_samples,
+            rng=np.random.default_rng(np.random.SeedSequence(parts.config.seed, spawn_key=(step,))),
+            prompt_bucket=parts.config.rollout.prompt_bucket,
+            bucket=bucket,
+        )
+        numbers, _ = collapse_metrics(
+            score_pairs(parts, state.params, draws), mix=settings.mix, std_eps=settings.std_eps
+        )
+        metrics |= named(numbers, "collapse/trajectory")
+    return state.replace(collapse=jax.device_put(collapse, replicated(parts.mesh))), metrics
+
+
+def _prepare(parts: Components, state: TrainState, batch: RolloutBatch, result: FilterResult) -> PreparedBatch:
+    config = parts.config
+    group = config.rollout.group_size
+    rows = batch.tokens.shape
+    inputs = put_rows((batch.prompt_tokens, batch.prompt_mask, batch.tokens.reshape(-1, group, rows[1])), parts.mesh)
+    values = ref_log_probs = None
+    if parts.critic is not None:
+        values = score_values(
+            state.critic_params, parts.critic, *inputs, config.micro_groups, config.model.compute_dtype
+        )
+        values = np.asarray(jax.device_get(values)).reshape(rows)
+    if parts.reference is not None:
+        ref_log_probs = score(parts.reference, parts.model, parts.scoring, *inputs, config.micro_groups)
+        ref_log_probs = np.asarray(jax.device_get(ref_log_probs)).reshape(rows)
+    return prepare(batch, result, parts.prepare, values=values, ref_log_probs=ref_log_probs)
+
+
+def _update(
+    parts: Components, state: TrainState, prepared: PreparedBatch, result: FilterResult
+) -> tuple[TrainState, dict[str, float]]:
+    """All optimiser updates of a step: epochs over consecutive mini-batches of kept groups."""
+    algorithm = parts.config.algorithm
+    batch = put_rows(prepared.batch, parts.mesh)
+    scale = 1.0 if parts.prepare.scale_advantages else float(result.loss_scale)
+    size = algorithm.minibatch_groups or prepared.kept
+    kept = prepared.order[: prepared.kept]
+    collected = []
+    for _ in range(algorithm.epochs):
+        for start in range(0, prepared.kept, size):
+            groups = kept[start : start + size]
+            actor, critic = denominators(prepared, groups, parts.prepare)
+            order = np.zeros(len(prepared.order), np.int32)
+            order[: len(groups)] = groups
+            scalars = (order, np.int32(len(groups)), np.float32(actor), np.float32(critic), np.float32(scale))
+            state, numbers = parts.update(state, batch, *jax.device_put(scalars, replicated(parts.mesh)))
+            collected.append(numbers)
+    collected = jax.device_get(collected)
+    metrics = {name: float(np.mean([numbers[name] for numbers in collected])) for name in collected[0]}
+    metrics["update/finite"] = float(min(numbers["update/finite"] for numbers in collected))
+    metrics["policy/first_ratio_gap"] = float(collected[0]["policy/max_ratio_gap"])
+    metrics["policy/max_ratio_gap"] = float(max(numbers["policy/max_ratio_gap"] for numbers in collected))
+    return state, metrics | {"update/count": float(len(collected)), "update/skipped": 0.0}

@@ -1,0 +1,335 @@
+"""Supervised start: a policy that imitates the environments' own, deliberately imperfect solvers.
+
+The result depends on (environment, options, network, tokenizer, recipe, seed) only, and is cached under the hash of
+exactly that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from ragen_jax.config.serial import content_hash
+from ragen_jax.envs import env_config, make_env
+from ragen_jax.envs.base import TextEnv
+from ragen_jax.learner.score import ScoreConfig, response_log_probs
+from ragen_jax.models.config import ModelConfig
+from ragen_jax.models.transformer import init_params
+from ragen_jax.registry import unknown_name
+from ragen_jax.rollout.assemble import pad_left, pad_right
+from ragen_jax.rollout.prompting import ChatFormat, observation_text
+from ragen_jax.types import Array, Params
+
+logger = logging.getLogger(__name__)
+
+TRACE_SEED = 1_000_000  # layout seeds of demonstrations, far from those of training and validation
+FORMAT = 1  # of the traces and of the policy files; part of the cache key
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """How a warm start is trained.
+
+    Attributes:
+      steps: optimiser steps.
+      batch: traces per step.
+      lr: peak learning rate; cosine to a tenth, short linear warm-up.
+      skill: share of demonstrations that follow the solver; the others act at random.
+      traces: demonstrations made, each used about ``steps * batch / traces`` times.
+      shown_rewards: traces show rewards between turns, as rollouts do with ``rollout.show_rewards``.
+    """
+
+    steps: int
+    batch: int = 64
+    lr: float = 3e-3
+    skill: float = 0.5
+    traces: int = 8192
+    shown_rewards: bool = False
+
+
+PRESETS: dict[str, Recipe] = {
+    "frozen_lake_tiny": Recipe(steps=600),
+    "frozen_lake_turns_tiny": Recipe(steps=700),
+    "sokoban_tiny": Recipe(steps=1000, skill=0.9, traces=16384),
+    "countdown_tiny": Recipe(steps=600, skill=0.8, traces=16384),
+    "bandit_tiny": Recipe(steps=150, traces=1024),
+}
+
+
+def recipe(name: str) -> Recipe:
+    """Preset by name; a KeyError with the nearest name otherwise."""
+    if name not in PRESETS:
+        raise KeyError(unknown_name("warm-start preset", name, PRESETS))
+    return PRESETS[name]
+
+
+@dataclasses.dataclass(frozen=True)
+class Trace:
+    """One demonstrated episode as token ids.
+
+    Attributes:
+      prompt: ids of the first prompt.
+      tokens: ids after it.
+      trained: per token, true on replies (the end-of-turn token included).
+    """
+
+    prompt: list[int]
+    tokens: list[int]
+    trained: list[bool]
+
+
+def demonstrate_episode(
+    env: TextEnv, chat: ChatFormat, *, seed: int, skill: float, rng: np.random.Generator, show_rewards: bool
+) -> Trace:
+    """Let the environment's own solver play one episode."""
+    observation = env.reset(seed)
+    budget = env.config.max_turns
+
+    def shown(turn: int, text: str, reward: float | None) -> str:
+        return observation_text(
+            text,
+            style=env.config.instructions,
+            turn=turn,
+            max_turns=budget,
+            reward=reward if show_rewards else None,
+        )
+
+    prompt = chat.first_prompt(env.instructions(), shown(0, observation.text, None))
+    tokens: list[int] = []
+    trained: list[bool] = []
+    for turn in range(budget):
+        demonstration = env.demonstrate(rng, skill=skill)
+        reply = f"{demonstration.reasoning}</think><answer>{demonstration.answer}</answer>"
+        ids = [*chat.tokenizer.encode(reply), chat.tokenizer.end_of_turn_id]
+        tokens += ids
+        trained += [True] * len(ids)
+        result = env.step(demonstration.answer)
+        if result.done or turn + 1 == budget:
+            break
+        ids = chat.next_observation(shown(turn + 1, result.observation.text, result.reward))
+        tokens += ids
+        trained += [False] * len(ids)
+    return Trace(prompt=prompt, tokens=tokens, trained=trained)
+
+
+def make_traces(
+    env_name: str, options: dict[str, Any], chat: ChatFormat, settings: Recipe, *, seed: int
+) -> list[Trace]:
+    """Demonstrations on training instances (never validation ones)."""
+    env = make_env(env_name, **(options | {"split": "train"}))
+    streams = np.random.SeedSequence(seed).spawn(settings.traces)
+    return [
+        demonstrate_episode(
+            env,
+            chat,
+            seed=TRACE_SEED + seed * settings.traces + index,
+            skill=settings.skill,
+            rng=np.random.default_rng(stream),
+            show_rewards=settings.shown_rewards,
+        )
+        for index, stream in enumerate(streams)
+    ]
+
+
+def _arrays(traces: list[Trace], pad_id: int) -> tuple[np.ndarray, ...]:
+    """prompt tokens and mask [M, Lx]; tokens and trained mask [M, T]."""
+    prompts, prompt_mask = pad_left([t.prompt for t in traces], bucket=8, pad_id=pad_id)
+    tokens, _ = pad_right([t.tokens for t in traces], bucket=8, pad_id=pad_id)
+    trained, _ = pad_right([[int(x) for x in t.trained] for t in traces], bucket=8, pad_id=0)
+    return prompts, prompt_mask, tokens, trained.astype(bool)
+
+
+def _batches(count: int, settings: Recipe, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Indices of each step's batch: shuffled passes over the traces."""
+    pool = np.empty(0, np.int64)
+    for _ in range(settings.steps):
+        while len(pool) < settings.batch:
+            pool = np.concatenate([pool, rng.permutation(count)])
+        yield pool[: settings.batch]
+        pool = pool[settings.batch :]
+
+
+def fit(
+    traces: list[Trace],
+    model: ModelConfig,
+    scoring: ScoreConfig,
+    settings: Recipe,
+    *,
+    pad_id: int,
+    seed: int,
+    report: Callable[[int, float], None] | None = None,
+) -> Params:
+    """Next-token training on the replies of the traces.
+
+    Args:
+      traces: demonstrations.
+      model: network.
+      scoring: vocabulary and dtype; the temperature must be that of the rollouts.
+      settings: recipe.
+      pad_id: padding id.
+      seed: of the initial parameters and of the batches.
+      report: called as (step, loss in nats per token) every 100 steps.
+
+    Returns:
+      Parameters.
+    """
+    data = _arrays(traces, pad_id)
+    params = init_params(model, jax.random.key(seed))
+    schedule = optax.warmup_cosine_decay_schedule(
+        0.0, settings.lr, max(settings.steps // 20, 1), settings.steps, settings.lr / 10
+    )
+    optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(schedule, weight_decay=0.01))
+    opt_state = optimizer.init(params)
+
+    @functools.partial(jax.jit, donate_argnums=(0, 1))
+    def step(params: Params, opt_state: Any, batch: tuple[Array, ...]) -> tuple[Params, Any, Array]:
+        prompts, prompt_mask, tokens, trained = batch
+
+        def loss(params: Params) -> Array:
+            log_probs, _ = response_log_probs(params, model, scoring, prompts, prompt_mask, tokens[:, None])
+            return -jnp.where(trained, log_probs[:, 0], 0.0).sum() / trained.sum()
+
+        value, gradient = jax.value_and_grad(loss)(params)
+        changes, opt_state = optimizer.update(gradient, opt_state, params)
+        return optax.apply_updates(params, changes), opt_state, value
+
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(7,)))
+    for index, chosen in enumerate(_batches(len(traces), settings, rng)):
+        params, opt_state, value = step(params, opt_state, tuple(x[chosen] for x in data))
+        if report is not None and (index % 100 == 0 or index + 1 == settings.steps):
+            report(index, float(value))
+    return params
+
+
+def policy_key(
+    env_name: str, options: dict[str, Any], model: ModelConfig, chat: ChatFormat, settings: Recipe, seed: int
+) -> str:
+    """Content hash of everything a warm start depends on."""
+    full = dataclasses.asdict(env_config(env_name, **options))
+    for name in ("split", "locked_share", "unsolvable_share"):
+        full.pop(name, None)  # these choose which instances are met, not what a reply to one looks like
+    record = {
+        "format": FORMAT,
+        "env": env_name,
+        "options": full,
+        "model": dataclasses.asdict(model),
+        "vocabulary": [chat.tokenizer.token_bytes(token).hex() for token in range(chat.tokenizer.vocab_size)],
+        "template": [chat.first_text("task", "state"), chat.next_text("state")],
+        "recipe": dataclasses.asdict(settings),
+        "seed": seed,
+    }
+    return content_hash(record)
+
+
+def warm_start(
+    env_name: str,
+    options: dict[str, Any],
+    model: ModelConfig,
+    chat: ChatFormat,
+    scoring: ScoreConfig,
+    settings: Recipe,
+    *,
+    seed: int = 0,
+    cache: Path | None = None,
+    say: Callable[[str], None] = logger.info,
+) -> Params:
+    """Train, or load from the cache, the warm start of an environment.
+
+    Args:
+      env_name: key of ``ragen_jax.envs.ENVS``.
+      options: options of the environment; the share of locked or unsolvable instances is set to 0 for the traces.
+      model: network.
+      chat: chat format (with its tokenizer).
+      scoring: vocabulary, temperature and dtype.
+      settings: recipe.
+      seed: of everything random.
+      cache: folder of cached policies; None uses the user's cache folder.
+      say: is told about the progress in words.
+
+    Returns:
+      Parameters as a nested dict of NumPy arrays.
+    """
+    key = policy_key(env_name, options, model, chat, settings, seed)
+    folder = (user_cache() if cache is None else cache) / f"{env_name}-{key}"
+    if (folder / "policy.safetensors").exists():
+        say(f"warm start from the cache: {folder}")
+        return load_policy(folder, model)
+    plain = {name: 0.0 for name in ("locked_share", "unsolvable_share") if name in options}
+    started = time.monotonic()
+    traces = make_traces(env_name, options | plain, chat, settings, seed=seed)
+
+    def report(step: int, loss: float) -> None:
+        say(f"warm start of {env_name}: step {step}/{settings.steps}, {loss:.2f} nats per token")
+
+    params = fit(traces, model, scoring, settings, pad_id=chat.tokenizer.pad_id, seed=seed, report=report)
+    params = jax.tree.map(np.asarray, params)
+    facts = {"key": key, "seed": seed, "seconds": round(time.monotonic() - started, 1), "recipe": dataclasses.asdict(settings)}
+    save_policy(folder, params, facts)
+    return params
+
+
+def user_cache() -> Path:
+    """Folder of cached warm starts."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "ragen_jax" / "policies"
+
+
+def save_policy(folder: Path, params: Params, facts: dict[str, Any]) -> None:
+    """Write parameters as safetensors, and what made them as JSON, atomically."""
+    folder.mkdir(parents=True, exist_ok=True)
+    flat = {"/".join(path): np.ascontiguousarray(leaf) for path, leaf in _flatten(params)}
+    partial = folder / f"policy.{os.getpid()}.partial"
+    save_file(flat, partial)
+    (folder / "policy.json").write_text(json.dumps(facts, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    partial.replace(folder / "policy.safetensors")
+
+
+def load_policy(folder: Path, model: ModelConfig) -> Params:
+    """Parameters of a policy folder, checked against the network.
+
+    Raises:
+      ValueError: no policy there, or tensors that are missing, extra or of another shape; names them.
+    """
+    path = folder / "policy.safetensors"
+    if not path.exists():
+        raise ValueError(f"{folder} is not a policy folder: policy.safetensors is missing")
+    wanted = dict(_flatten(jax.eval_shape(lambda: init_params(model, jax.random.key(0)))))
+    with safe_open(path, framework="numpy") as file:
+        found = {tuple(name.split("/")): file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+    wrong = [
+        f"{'/'.join(name)}: file {getattr(found.get(name), 'shape', 'missing')}, "
+        f"network {getattr(wanted.get(name), 'shape', 'absent')}"
+        for name in sorted(found.keys() | wanted.keys())
+        if name not in found or name not in wanted or found[name].shape != wanted[name].shape
+    ]
+    if wrong:
+        raise ValueError(f"{path} does not fit model {model.name!r}: {'; '.join(wrong[:5])}")
+    tree: Params = {}
+    for name, leaf in found.items():
+        node = tree
+        for part in name[:-1]:
+            node = node.setdefault(part, {})
+        node[name[-1]] = leaf.astype(np.float32)
+    return tree
+
+
+def _flatten(tree: Params, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, (*prefix, name))
+        else:
+            yield (*prefix, name), value
