@@ -211,14 +211,16 @@ def _matched_and_gain(scores: CrossScores, *, mix: Mix) -> tuple[jax.Array, jax.
     """
     _check(scores, mix)
     log_probs = _clean(scores)
+    length = jnp.ones(scores.valid.shape, jnp.float32)
     if mix == "per_token":
-        log_probs = log_probs / jnp.maximum(jnp.asarray(scores.lengths, jnp.float32), 1.0)[:, :, None]
+        length = jnp.maximum(jnp.asarray(scores.lengths, jnp.float32), 1.0)
     _, first, size = _classes(scores)
     weight = jnp.where(first == jnp.arange(first.shape[0]), size, 0.0)
     matched = _matched(log_probs, first)
     top = jnp.max(log_probs, axis=2)
-    mixture = jnp.sum(weight * jnp.exp(log_probs - top[:, :, None]), axis=2) / jnp.sum(weight)
-    return matched, (matched - top) - jnp.log(mixture)
+    distance = (log_probs - top[:, :, None]) / length[:, :, None]
+    mixture = jnp.sum(weight * jnp.exp(distance), axis=2) / jnp.sum(weight)
+    return matched / length, (matched - top) / length - jnp.log(mixture)
 
 
 def _ceiling(scores: CrossScores) -> jax.Array:

@@ -54,7 +54,7 @@ def is_flat(rewards: Array, valid: Array | None = None) -> jax.Array:
       valid: [P, G] bool; invalid rows are left out.
 
     Returns:
-      [P] bool. A group with fewer than two valid rows is flat. NaN among the valid rewards is never flat.
+      [P] bool. A group with fewer than two valid rows is flat. NaN or inf among them is never flat.
 
     >>> is_flat(jnp.array([[0.1, 0.1, 0.1], [0.0, 1.0, 1.0]])).tolist()
     [True, False]
@@ -63,7 +63,7 @@ def is_flat(rewards: Array, valid: Array | None = None) -> jax.Array:
     high = jnp.max(jnp.where(mask, rewards, -jnp.inf), axis=1)
     low = jnp.min(jnp.where(mask, rewards, jnp.inf), axis=1)
     size = jnp.max(jnp.where(mask, jnp.abs(rewards), 0.0), axis=1)
-    return (high - low <= FLAT_TOLERANCE * size) | (jnp.sum(mask, axis=1) < 2)
+    return _is_level(high, low, size) | (jnp.sum(mask, axis=1) < 2)
 
 
 def group_mean(rewards: Array, valid: Array | None = None) -> jax.Array:
@@ -141,9 +141,13 @@ def group_advantages_by_id(rewards: Array, ids: Array, *, num_groups: int, norma
     high = jax.ops.segment_max(rewards, ids, num_groups)
     low = jax.ops.segment_min(rewards, ids, num_groups)
     size = jax.ops.segment_max(jnp.abs(rewards), ids, num_groups)
-    flat = (high - low <= FLAT_TOLERANCE * size) | (count < 2)
+    flat = _is_level(high, low, size) | (count < 2)
     scale = std + STD_EPS if normalize_by_std else jnp.ones_like(std)
     return jnp.where(flat[ids], 0.0, centred / scale[ids])
+
+
+def _is_level(high: jax.Array, low: jax.Array, size: jax.Array) -> jax.Array:
+    return (high - low <= FLAT_TOLERANCE * size) & jnp.isfinite(size)
 
 
 def _rewards_and_mask(rewards: Array, valid: Array | None) -> tuple[jax.Array, jax.Array]:

@@ -1,0 +1,76 @@
+"""Collapse estimators as float64 loops over one reasoning at a time, written from the formulas."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+
+def log_mean_exp(values: list[float]) -> float:
+    top = max(values)
+    return top + math.log(math.fsum(math.exp(v - top) for v in values) / len(values))
+
+
+def rows(log_probs, lengths, valid):
+    """Valid (prompt, scores, length) triples."""
+    columns, group, _ = log_probs.shape
+    for i, k in itertools.product(range(columns), range(group)):
+        if valid[i, k]:
+            yield i, [float(v) for v in log_probs[i, k]], int(lengths[i, k])
+
+
+def metrics(log_probs, lengths, valid, column_class, *, mix="sequence", std_eps=1e-3, ks=(1, 2, 4, 8)):
+    """Means over scored reasonings, per sequence and per token, with retrieval by enumerating tie orders."""
+    columns = log_probs.shape[0]
+    matched, marginal, matched_token, marginal_token, ceiling = [], [], [], [], []
+    hits = {k: [] for k in ks}
+    chances = {k: [] for k in ks}
+    for i, scores, length in rows(log_probs, lengths, valid):
+        own = [j for j in range(columns) if column_class[j] == column_class[i]]
+        matched.append(scores[i])
+        marginal.append(log_mean_exp(scores))
+        matched_token.append(scores[i] / length)
+        mixed = log_mean_exp([s / length for s in scores])
+        marginal_token.append(marginal[-1] / length if mix == "sequence" else mixed)
+        ceiling.append(-math.log(len(own) / columns))
+        for k in ks:
+            hits[k].append(hit_share(scores, own, k))
+            chances[k].append(hit_share([0.0] * columns, own, k))
+    std = float(np.std(marginal_token))
+    gain_token = np.subtract(matched_token, marginal_token)
+    result = {
+        "mi_sequence_nats": np.mean(np.subtract(matched, marginal)),
+        "mi_sequence_ceiling_nats": np.mean(ceiling),
+        "mi_token_nats": np.mean(gain_token),
+        "conditional_entropy_sequence_nats": -np.mean(matched),
+        "conditional_entropy_token_nats": -np.mean(matched_token),
+        "reasoning_entropy_sequence_nats": -np.mean(marginal),
+        "reasoning_entropy_token_nats": -np.mean(marginal_token),
+        "matched_token_nats": np.mean(matched_token),
+        "marginal_token_nats": np.mean(marginal_token),
+        "marginal_std_token_nats": std,
+        "mi_zscore": np.mean(gain_token) / (std + std_eps),
+        "scored": len(matched),
+        "unscored": valid.size - len(matched),
+        "reasoning_length_tokens": np.mean(lengths[valid]),
+    }
+    for k in ks:
+        suffix = "" if k == 1 else f"@{k}"
+        result[f"retrieval_accuracy{suffix}"] = np.mean(hits[k])
+        result[f"retrieval_chance{suffix}"] = np.mean(chances[k])
+    return {name: float(value) for name, value in result.items()}
+
+
+def hit_share(scores, own, k):
+    """Share of the subsets of equal columns that put one of the own columns into the first k."""
+    k = min(k, len(scores))
+    matched = scores[own[0]]
+    better = sum(s > matched for s in scores)
+    draws = k - better
+    if draws <= 0:
+        return 0.0
+    equal = [j for j, s in enumerate(scores) if s == matched]
+    picks = list(itertools.combinations(equal, min(draws, len(equal))))
+    return sum(any(j in own for j in pick) for pick in picks) / len(picks)
