@@ -32,20 +32,21 @@ CHAT_TEMPLATE = (
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
-COMPACT = {"instructions": "terse", "observation_format": "compact", "action_separator": " "}
-COUNTDOWN_COMPACT = {
+COMPACT: dict[str, object] = {"instructions": "terse", "observation_format": "compact", "action_separator": " "}
+COUNTDOWN_COMPACT: dict[str, object] = {
     "instructions": "terse",
     "observation_format": "compact",
     "numbers_min": 3,
     "numbers_max": 3,
     "max_number": 9,
     "max_target": 60,
+    "unsolvable_share": 0.5,
 }
 SOURCES: tuple[tuple[str, dict[str, object]], ...] = (
     ("frozen_lake", COMPACT | {"locked_share": 0.75, "max_turns": 1, "max_actions_per_turn": 10}),
     ("frozen_lake", COMPACT | {"max_turns": 3}),
     ("frozen_lake", {"observation_format": "grid_coord"}),
-    ("sokoban", COMPACT),
+    ("sokoban", COMPACT | {"max_turns": 1, "max_actions_per_turn": 4, "max_solution_len": 4, "unsolvable_share": 0.5}),
     ("sokoban", {"observation_format": "grid_coord"}),
     ("countdown", COUNTDOWN_COMPACT),
     ("countdown", {}),

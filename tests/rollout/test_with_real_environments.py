@@ -1,0 +1,53 @@
+"""The turn loop over the real pool: every environment, careful and careless replies, one audit of every row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ragen_jax.envs import ENVS, env_config
+from ragen_jax.envs.pool import EnvPool
+from ragen_jax.rollout.actor import collect
+from ragen_jax.rollout.audit import first_divergence
+from ragen_jax.rollout.metrics import rollout_metrics
+from ragen_jax.rollout.prompting import ChatFormat
+from ragen_jax.rollout.scripted import ScriptedPolicy
+
+
+@pytest.mark.parametrize("style", ["terse", "full"])
+@pytest.mark.parametrize("name", list(ENVS))
+def test_episodes_pass_the_audit(chat: ChatFormat, name: str, style: str) -> None:
+    rng = np.random.default_rng(0)
+    config = env_config(name, instructions=style)
+    with EnvPool(name, config, groups=2, group_size=4, workers=2, step_timeout_s=10.0) as pool:
+
+        def script(row: int, turn: int) -> str:
+            if (row + turn) % 4 == 3:
+                return "no form at all"
+            demonstration = pool.envs[row].demonstrate(rng, skill=1.0)
+            return f"{demonstration.reasoning}</think><answer>{demonstration.answer}</answer>"
+
+        rollout = collect(
+            ScriptedPolicy(chat.tokenizer, script, max_new_tokens=128),
+            pool,
+            chat,
+            seeds=[3, 4],
+            max_turns=config.max_turns,
+            max_new_tokens=128,
+            max_context=4000,
+            prompt_bucket=32,
+            length_bucket=32,
+            observation_bucket=8,
+            format_penalty=-0.1,
+            show_rewards=True,
+            seed=(0,),
+        )
+    for row, episode in enumerate(rollout.info.episodes):
+        assert first_divergence(rollout.batch, row, chat, episode) is None
+        assert episode.env == name
+        assert episode.terminated or episode.truncated
+        assert [turn.well_formed for turn in episode.turns] == [(row + n) % 4 != 3 for n in range(len(episode.turns))]
+    metrics = rollout_metrics(rollout.info)
+    assert metrics["rollout/invalid_rows"] == 0
+    assert metrics["rollout/success"] > 0
+    assert rollout.batch.prompt_class.tolist() == [0, 1]
