@@ -112,7 +112,8 @@ def _draw(config: CountdownConfig, rng: np.random.Generator) -> Task | None:
     else:
         tasks = list(_solved(config, numbers, low=low, high=high).values())
     # The split is asked here already, since one set of numbers offers many targets and solving it is the costly part.
-    for index in rng.permutation(len(tasks)).tolist():
+    order: list[int] = rng.permutation(len(tasks)).tolist()
+    for index in order:
         if in_split(tasks[index].text(), split=config.split, validation_percent=config.validation_percent):
             return tasks[index]
     return None
