@@ -12,7 +12,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -44,6 +44,7 @@ class Checkpointer:
             raise ValueError(f"keep={keep}: keep at least 1 checkpoint")
         self._folder = Path(folder).absolute()  # orbax refuses relative paths
         self._keep = keep
+        self._reported: set[tuple[str, str]] = set()
         self._manager = ocp.CheckpointManager(
             self._folder, options=ocp.CheckpointManagerOptions(enable_async_checkpointing=False)
         )
@@ -83,7 +84,7 @@ class Checkpointer:
                 f"step {step} does not come after the saved step {latest} in {self._folder}; "
                 f"call drop_after({step - 1}) first to go back"
             )
-        self._remove([name for name in self._step_folders() if _step_of(name) == step])
+        self._remove(lambda name: _step_of(name) == step)
         written = self._manager.save(
             step, args=ocp.args.Composite(state=ocp.args.StandardSave(state), meta=ocp.args.JsonSave(dict(meta)))
         )
@@ -94,17 +95,19 @@ class Checkpointer:
             _write_manifest(self._folder / str(step), step, _describe(state))
         _barrier("checkpoint manifest")
         kept = {str(complete) for complete in self.complete_steps()[-self._keep :]}
-        self._remove([name for name in self._step_folders() if name not in kept])
+        _barrier("checkpoint budget")  # everybody has looked before anything is removed
+        self._remove(lambda name: name not in kept)
 
     def complete_steps(self) -> list[int]:
-        """Steps with a complete checkpoint, ascending; each damaged one is named in a warning."""
+        """Steps with a complete checkpoint, ascending; each damaged one is named in a warning, once."""
         complete = []
         for name in self._step_folders():
             step = _step_of(name)
             fault = self._fault(step) if name == str(step) else "the save was interrupted"
             if fault is None:
                 complete.append(step)
-            else:
+            elif (name, fault) not in self._reported:
+                self._reported.add((name, fault))
                 _LOG.warning("checkpoint of step %d in %s is skipped: %s", step, self._folder, fault)
         return sorted(complete)
 
@@ -149,7 +152,7 @@ class Checkpointer:
 
     def drop_after(self, step: int) -> None:
         """Remove every save later than ``step``: a run that goes back to a step writes the later ones anew."""
-        self._remove([name for name in self._step_folders() if _step_of(name) > step])
+        self._remove(lambda name: _step_of(name) > step)
 
     def _list(self) -> str:
         return ", ".join(str(step) for step in self.complete_steps()) or "none"
@@ -190,11 +193,10 @@ class Checkpointer:
                     f"in the checkpoint and {wanted.get(name, 'absent')} here; use the config of the run that saved it"
                 )
 
-    def _remove(self, names: list[str]) -> None:
-        if not names:
-            return
+    def _remove(self, doomed: Callable[[str], bool]) -> None:
+        """Remove step folders by name; every process calls it, the first one acts."""
         if jax.process_index() == 0:
-            for name in names:
+            for name in filter(doomed, self._step_folders()):
                 # The manifest goes first: a removal that is cut short must not leave something that looks complete.
                 (self._folder / name / _MANIFEST).unlink(missing_ok=True)
                 shutil.rmtree(self._folder / name)
