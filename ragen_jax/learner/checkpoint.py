@@ -95,7 +95,6 @@ class Checkpointer:
             _write_manifest(self._folder / str(step), step, _describe(state))
         _barrier("checkpoint manifest")
         kept = {str(complete) for complete in self.complete_steps()[-self._keep :]}
-        _barrier("checkpoint budget")  # everybody has looked before anything is removed
         self._remove(lambda name: name not in kept)
 
     def complete_steps(self) -> list[int]:
@@ -195,6 +194,7 @@ class Checkpointer:
 
     def _remove(self, doomed: Callable[[str], bool]) -> None:
         """Remove step folders by name; every process calls it, the first one acts."""
+        _barrier("checkpoint in use")  # nobody may still be reading
         if jax.process_index() == 0:
             for name in filter(doomed, self._step_folders()):
                 # The manifest goes first: a removal that is cut short must not leave something that looks complete.
