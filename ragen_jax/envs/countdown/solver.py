@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from itertools import combinations
 
 from ragen_jax.envs.countdown.expressions import Expression, Number, Operation
@@ -78,11 +79,7 @@ def _combine(
         if key not in table:
             table[key] = Operation(operator, left, right)
 
-    lowest = subset & -subset
-    part = subset
-    while part := (part - 1) & subset:
-        if not part & lowest:
-            continue  # the other half of a split that is done already
+    for part in _splits(subset):
         for (n, d, used_left), left in tables[part].items():
             for (m, e, used_right), right in tables[subset ^ part].items():
                 used = used_left | used_right
@@ -97,6 +94,14 @@ def _combine(
                 if n:
                     add(m * d, e * n, used | _DIVIDE, "/", right, left)
     return table
+
+
+@cache
+def _splits(subset: int) -> tuple[int, ...]:
+    """One half of every split in two; large halves first, so that solutions with few brackets are found first."""
+    lowest = subset & -subset
+    halves = [part for part in range(1, subset) if part & subset == part and part & lowest]
+    return tuple(sorted(halves, key=lambda part: (-part.bit_count(), part)))
 
 
 def _names(used: int) -> str:

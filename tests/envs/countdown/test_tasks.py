@@ -1,0 +1,155 @@
+"""Drawn tasks: solvable, inside filter and split, quick; and tasks from files."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from ragen_jax.envs import env_config, make_env
+from ragen_jax.envs.countdown import CountdownConfig, Task
+from ragen_jax.envs.countdown.expressions import numbers, value
+from ragen_jax.envs.countdown.tasks import load_rows, task_of_seed
+from ragen_jax.envs.instances import in_split
+from tests.oracles import countdown as oracle
+
+
+def _config(**options: object) -> CountdownConfig:
+    config = env_config("countdown", **options)
+    assert isinstance(config, CountdownConfig)
+    return config
+
+
+def test_tasks_are_solved_and_within_their_ranges() -> None:
+    config = _config()
+    counts = set()
+    for seed in range(200):
+        task = task_of_seed(config, seed)
+        counts.add(len(task.numbers))
+        assert all(1 <= number <= 99 for number in task.numbers)
+        assert 10 <= task.target <= 99
+        assert task.solution is not None
+        assert value(task.solution) == task.target
+        assert sorted(numbers(task.solution)) == sorted(task.numbers)
+    assert counts == {3, 4}
+
+
+def test_any_integer_is_a_seed() -> None:
+    assert len({task_of_seed(_config(), seed).text() for seed in (-1, -2, 0, 1, 2**70, -(2**70))}) == 6
+
+
+@pytest.mark.parametrize("ops_filter", ["additive", "needs_muldiv"])
+def test_the_operator_filter_agrees_with_brute_force(ops_filter: str) -> None:
+    config = _config(ops_filter=ops_filter, numbers_max=3, max_number=20)
+    for seed in range(40):
+        task = task_of_seed(config, seed)
+        additive = task.target in oracle.reachable(task.numbers, use_all=True, operators="+-")
+        assert additive == (ops_filter == "additive")
+        assert set(task.operators) <= set("+-*/")
+
+
+def test_at_most_once_tasks_need_at_least_one_operation() -> None:
+    config = _config(use_all=False)
+    tasks = [task_of_seed(config, seed) for seed in range(100)]
+    assert all(task.target not in task.numbers for task in tasks)
+    assert any(task.solution and len(list(numbers(task.solution))) < len(task.numbers) for task in tasks)
+
+
+def test_unsolvable_share_is_met_in_training_and_zero_in_validation() -> None:
+    options = {"unsolvable_share": 0.5, "numbers_max": 3, "max_number": 9, "min_target": 1, "max_target": 60}
+    tasks = [task_of_seed(_config(**options), seed) for seed in range(200)]
+    hopeless = [task.solution is None for task in tasks]
+    assert 0.4 < sum(hopeless) / 200 < 0.6
+    for task, flag in zip(tasks[:60], hopeless, strict=False):
+        assert (task.target not in oracle.reachable(task.numbers, use_all=True)) == flag
+    validation = _config(split="validation", **options)
+    assert all(task_of_seed(validation, seed).solution for seed in range(100))
+
+
+def test_c25_splits_are_disjoint_and_ignore_the_order_of_the_numbers() -> None:
+    options = {"numbers_max": 3, "max_number": 9, "min_target": 1, "max_target": 60}
+    texts = {
+        split: {task_of_seed(_config(split=split, **options), seed).text() for seed in range(300)}
+        for split in ("train", "validation")
+    }
+    assert texts["train"].isdisjoint(texts["validation"])
+    for split, found in texts.items():
+        assert all(in_split(text, split=split, validation_percent=10) for text in found)
+    assert Task((3, 5, 7), 15).text() == Task((7, 3, 5), 15).text() != Task((7, 3, 5), 16).text()
+
+
+def test_resets_are_cheap() -> None:
+    env = make_env("countdown")
+    env.reset(-1)
+    begin = time.perf_counter()
+    for seed in range(128):
+        env.reset(50_000 + seed)
+    assert time.perf_counter() - begin < 0.3
+
+
+def test_tasks_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.jsonl"
+    rows = [
+        {"target": 15, "nums": [3, 5, 7]},
+        {"target": 24, "nums": [3, 8]},
+        {"target": 99, "nums": [1, 1]},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n\n", encoding="utf-8")
+    assert load_rows(path) == (((3, 5, 7), 15), ((3, 8), 24), ((1, 1), 99))
+
+    def targets(**options: object) -> set[int]:
+        config = _config(data_file=str(path), split="all", **options)
+        return {task_of_seed(config, seed).target for seed in range(40)}
+
+    assert targets() == {15, 24}, "the third row cannot be solved"
+    assert targets(ops_filter="needs_muldiv") == {24}
+    assert targets(ops_filter="additive") == {15}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no task in it"),
+        ('{"target": 3, "nums": [1, 2]}\nx', "line 2: not JSON"),
+        ("[1, 2]", "line 1: 'target' must be a whole number"),
+        ('{"target": 3}', "line 1: 'target' must"),
+        ('{"target": 3.5, "nums": [1, 2]}', "line 1: 'target' must"),
+        ('{"target": true, "nums": [1, 2]}', "line 1: 'target' must"),
+        ('{"target": 3, "nums": [1, "2"]}', "line 1: 'target' must"),
+        ('{"target": 3, "nums": [1, -2]}', "line 1: 'target' must"),
+        ('{"target": 3, "nums": [3]}', "line 1: 1 numbers in 'nums', use 2 to 5"),
+    ],
+)
+def test_broken_files_name_the_line(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        make_env("countdown", data_file=str(path)).reset(0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_turns": 2}, "max_turns=2: countdown ends with its first answer"),
+        ({"numbers_min": 4, "numbers_max": 3}, "numbers_min=4, numbers_max=3"),
+        ({"numbers_max": 6}, "numbers_max=6"),
+        ({"max_number": 0}, "max_number=0"),
+        ({"min_target": 100}, "min_target=100, max_target=99"),
+        ({"format_score": 1.0}, r"format_score=1\.0"),
+        ({"unsolvable_share": -0.1}, r"unsolvable_share=-0\.1"),
+        ({"ops_filter": "division"}, "ops_filter='division': use one of any, additive, needs_muldiv"),
+        ({"observation_format": "grid"}, "observation_format='grid': use one of full, compact"),
+        ({"data_file": "x.jsonl", "max_target": 50}, "max_target=50 has no effect because tasks come from data_file"),
+    ],
+)
+def test_impossible_options_are_refused_with_their_values(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_env("countdown", **options)
+
+
+def test_options_that_no_task_meets_are_one_clear_error() -> None:
+    env = make_env("countdown", numbers_max=3, max_number=1, min_target=50)
+    with pytest.raises(ValueError, match="seed 0: no instance of split 'train' in 5000 attempts"):
+        env.reset(0)
