@@ -41,6 +41,8 @@ def test_well_formed(text: str) -> None:
         ("<think>a</think><answer>Up</answer> done", "a", "Up"),
         ("<think>a</think><answer>Up</answer><|im_end|><|im_end|>", "a", "Up"),
         ("<think>a</think> b </think><answer>Up</answer>", None, None),
+        ("<think>a <think>b</think><answer>Up</answer>", None, None),
+        ("<think>a</think><answer>Down<answer>Up</answer>", "a", None),
         ("<think>a <answer>Up</answer></think>", "a <answer>Up</answer>", None),
         ("<think>a <answer>Up</answer></think><answer>Up</answer>", "a <answer>Up</answer>", None),
         ("<answer>Up</answer><think>a</think>", "a", None),
