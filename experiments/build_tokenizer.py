@@ -19,7 +19,7 @@ import numpy as np
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from ragen_jax import envs
-from ragen_jax.rollout.prompting import ChatFormat, observation_text
+from ragen_jax.rollout.prompting import ChatFormat, UserMessages
 from ragen_jax.rollout.tokenizer import TINY_FOLDER
 from ragen_jax.rollout.tokenizer import Tokenizer as ChatTokenizer
 
@@ -118,9 +118,8 @@ def conversations(name: str, overrides: dict[str, object], *, seeds: int) -> Ite
     """((instructions, first observation), demonstrated reply) of many instances."""
     for seed in range(seeds):
         env = envs.make_env(name, split="all", **overrides)
-        shown = observation_text(
-            env.reset(seed).text, style=env.config.instructions, turn=0, max_turns=env.config.max_turns
-        )
+        messages = UserMessages(env.config, max_turns=env.config.max_turns, show_rewards=False)
+        shown = messages.first(env.reset(seed))
         demonstration = env.demonstrate(np.random.default_rng(seed), skill=0.5)
         reply = f"<think>{demonstration.reasoning}</think><answer>{demonstration.answer}</answer>"
         yield (env.instructions(), shown), reply

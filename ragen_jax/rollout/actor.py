@@ -19,12 +19,12 @@ from typing import Protocol
 
 import numpy as np
 
-from ragen_jax.envs.base import EnvConfig, Observation, StepResult, TextEnv
+from ragen_jax.envs.base import Observation, StepResult, TextEnv
 from ragen_jax.envs.parsing import parse_reply
 from ragen_jax.rollout.assemble import Row, assemble, pad_left, pad_right
 from ragen_jax.rollout.episodes import Episode, Rollout, RolloutInfo, TurnRecord
 from ragen_jax.rollout.policy import Policy, Responses
-from ragen_jax.rollout.prompting import THINK_MARKER, ChatFormat, closed_reasoning, observation_text
+from ragen_jax.rollout.prompting import THINK_MARKER, ChatFormat, UserMessages, closed_reasoning
 
 
 class Pool(Protocol):
@@ -78,7 +78,7 @@ def collect(
       length_bucket: rows are padded to a multiple of this (tokens).
       observation_bucket: later observations are padded to a multiple of this (tokens).
       format_penalty: zero or negative, once per turn whose reply is not well formed.
-      show_rewards: tell the policy the reward of its last turn.
+      show_rewards: tell the policy the reward of its last turn (full instructions only).
       seed: of the sampling.
 
     Returns:
@@ -96,13 +96,11 @@ def collect(
         raise ValueError(f"format_penalty={format_penalty}: use zero or a negative number")
 
     observations = pool.reset(seeds)
-    players = [
-        _Player(observation=_text(observation), active=observation is not None, error=pool.errors[number])
-        for number, observation in enumerate(observations)
-    ]
-    screen = _Screen(pool.envs[0].config, max_turns=max_turns, show_rewards=show_rewards)
-    for player in players:
-        player.shown = screen.text(player, turn=0)
+    players = []
+    for observation, error in zip(observations, pool.errors, strict=True):
+        messages = UserMessages(pool.envs[0].config, max_turns=max_turns, show_rewards=show_rewards)
+        shown = "" if observation is None else messages.first(observation)
+        players.append(_Player(messages, shown, active=observation is not None, error=error))
     openings = [_opening(pool, players, group, seed) for group, seed in enumerate(seeds)]
     prompts = [chat.first_prompt(*opening) for opening in openings]
     prompt_texts = [chat.first_text(*opening) for opening in openings]
@@ -127,9 +125,9 @@ def collect(
         results = pool.step([player.answer_to_act_on() for player in players])
         for row in np.flatnonzero(active):
             players[row].settle(results[row], pool.errors[row], format_penalty=format_penalty)
-        shown = _show_next(players, screen, chat, turn=turn, room=max_context - max_new_tokens)
-        if any(shown):
-            session.observe(*pad_right(shown, bucket=observation_bucket, pad_id=chat.tokenizer.pad_id))
+        next_ids = _show_next(players, chat, last_turn=turn + 1 == max_turns, room=max_context - max_new_tokens)
+        if any(next_ids):
+            session.observe(*pad_right(next_ids, bucket=observation_bucket, pad_id=chat.tokenizer.pad_id))
 
     batch = assemble(
         prompts,
@@ -147,35 +145,14 @@ def collect(
     return Rollout(batch=batch, info=RolloutInfo(episodes=episodes, group_size=pool.group_size))
 
 
-@dataclasses.dataclass(frozen=True)
-class _Screen:
-    """Composes user messages from observations."""
-
-    config: EnvConfig
-    max_turns: int
-    show_rewards: bool
-
-    def text(self, player: _Player, *, turn: int) -> str:
-        budget = self.config.max_actions
-        return observation_text(
-            player.observation,
-            style=self.config.instructions,
-            turn=turn,
-            max_turns=self.max_turns,
-            actions_left=budget - player.actions if budget > 1 else None,
-            reward=player.turns[-1].reward if self.show_rewards and player.turns else None,
-        )
-
-
 @dataclasses.dataclass
 class _Player:
     """One episode while it runs."""
 
-    observation: str
+    messages: UserMessages
+    shown: str  # the user message that the next reply answers
     active: bool
     error: str | None
-    shown: str = ""
-    actions: int = 0
     row: Row = dataclasses.field(default_factory=Row)
     turns: list[TurnRecord] = dataclasses.field(default_factory=list)
     success: bool = False
@@ -224,9 +201,6 @@ class _Player:
             return
         if result is not None:
             reward, valid_action = float(result.reward), bool(result.info["action_is_valid"])
-            self.observation = result.observation.text
-            # An environment that does not list its actions takes each answer as one.
-            self.actions += len(result.info.get("actions_taken", (record.answer,)))
             self.success |= bool(result.info["success"])
             self.terminated, self.truncated = result.terminated, result.truncated
         info = {"action_is_valid": False, "action_is_effective": False} if result is None else result.info
@@ -240,6 +214,7 @@ class _Player:
         self.row.penalty += penalty
         self.truncated |= record.cut
         self.active = not (self.terminated or self.truncated)
+        self.shown = self.messages.next(result)
 
     def episode(self, *, env: str, seed: int, member: int, prompt: str) -> Episode:
         """The finished record."""
@@ -258,10 +233,8 @@ class _Player:
         )
 
 
-def _show_next(
-    players: Sequence[_Player], screen: _Screen, chat: ChatFormat, *, turn: int, room: int
-) -> list[list[int]]:
-    """Ids that each row is shown before turn ``turn + 1``; empty for rows that are over or end here.
+def _show_next(players: Sequence[_Player], chat: ChatFormat, *, last_turn: bool, room: int) -> list[list[int]]:
+    """Ids that each row is shown before its next reply; empty for rows that are over or end here.
 
     ``room``: tokens that a row may have behind its first prompt when the next reply begins.
     """
@@ -269,9 +242,8 @@ def _show_next(
     for player in players:
         ids: list[int] = []
         if player.active:
-            player.shown = screen.text(player, turn=turn + 1)
             ids = chat.next_observation(player.shown)
-            if turn + 1 == screen.max_turns or len(player.row.tokens) + len(ids) > room:
+            if last_turn or len(player.row.tokens) + len(ids) > room:
                 player.active, player.truncated, ids = False, True, []
         player.row.add_observation(ids)
         shown.append(ids)
@@ -288,7 +260,3 @@ def _opening(pool: Pool, players: Sequence[_Player], group: int, seed: int) -> t
             "the first observation must depend on the seed alone"
         )
     return found.pop() if found else ("", "")
-
-
-def _text(observation: Observation | None) -> str:
-    return "" if observation is None else observation.text

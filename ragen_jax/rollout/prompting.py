@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragen_jax.envs.base import EnvConfig, Observation, StepResult
 from ragen_jax.rollout.tokenizer import Message, Tokenizer
 
 THINK_MARKER = "<think>"
@@ -113,6 +114,55 @@ class ChatFormat:
             f"the chat template of tokenizer {self.tokenizer.name!r} rewrites earlier turns: at character {at} the "
             f"policy saw {stream[at : at + 40]!r}, a later turn would show {rendered[at : at + 40]!r}; use a template "
             "that keeps earlier replies, think blocks included, as they were"
+        )
+
+
+class UserMessages:
+    """The user messages of one episode, for the turn loop and for whoever writes demonstrations.
+
+    The first message of a group must not differ between its members, so it depends on the observation alone.
+    """
+
+    def __init__(self, config: EnvConfig, *, max_turns: int, show_rewards: bool) -> None:
+        """Begin an episode.
+
+        Args:
+          config: config of the environment; its ``instructions`` give the style of the messages too.
+          max_turns: replies that the episode may have.
+          show_rewards: say what the last turn earned (in full style).
+        """
+        self._config = config
+        self._max_turns = max_turns
+        self._show_rewards = show_rewards
+        self._observation = ""
+        self._turn = 0
+        self._actions = 0
+
+    def first(self, observation: Observation) -> str:
+        """Message of the first turn."""
+        self._observation = observation.text
+        return self._compose(reward=None)
+
+    def next(self, result: StepResult | None) -> str:
+        """Message of the next turn; None when the environment was not stepped, which shows the last one again."""
+        self._turn += 1
+        reward = 0.0
+        if result is not None:
+            reward = result.reward
+            self._observation = result.observation.text
+            # An environment that does not list its actions takes each answer as one.
+            self._actions += len(result.info["actions_taken"]) if "actions_taken" in result.info else 1
+        return self._compose(reward=reward if self._show_rewards else None)
+
+    def _compose(self, *, reward: float | None) -> str:
+        budget = self._config.max_actions
+        return observation_text(
+            self._observation,
+            style=self._config.instructions,
+            turn=self._turn,
+            max_turns=self._max_turns,
+            actions_left=budget - self._actions if budget > 1 else None,
+            reward=reward,
         )
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragen_jax.rollout.prompting import ChatFormat, closed_reasoning, observation_text
+from ragen_jax.envs.base import EnvConfig, Observation, StepResult
+from ragen_jax.rollout.prompting import ChatFormat, UserMessages, closed_reasoning, observation_text
 from ragen_jax.rollout.tokenizer import Tokenizer
 from tests.rollout.lines import words
 from tests.rollout.test_tokenizer import TEMPLATE, byte_backend, write_folder
@@ -99,6 +100,37 @@ def test_a_token_that_shares_bytes_with_the_marker_is_no_reasoning(tmp_path: Pat
     ids = tokenizer.encode("so.</think>")
     assert tokenizer.decode(ids[2:3]) == ".<"
     assert closed_reasoning(tokenizer, ids) == 2
+
+
+def result_of(text: str, **info: object) -> StepResult:
+    return StepResult(Observation(text), 0.5, terminated=False, truncated=False, info=info)
+
+
+def test_user_messages_count_turns_and_actions() -> None:
+    config = EnvConfig(instructions="full", max_actions=10)
+    messages = UserMessages(config, max_turns=4, show_rewards=True)
+    said = [
+        messages.first(Observation("P 1")),
+        messages.next(result_of("P 2", actions_taken=("up", "left"))),
+        messages.next(None),
+        messages.next(result_of("P 3")),
+    ]
+    for turn, (message, left, shown) in enumerate(zip(said, (10, 8, 8, 7), ("P 1", "P 2", "P 2", "P 3"), strict=True)):
+        assert f"turn {turn + 1} of 4" in message
+        assert f"{left} actions" in message
+        assert shown in message
+    assert [message.splitlines()[0] for message in said[1:]] == [
+        "Your last turn earned 0.5.",
+        "Your last turn earned 0.",
+        "Your last turn earned 0.5.",
+    ]
+
+
+def test_user_messages_without_rewards_or_action_budget() -> None:
+    messages = UserMessages(EnvConfig(instructions="full", max_actions=1), max_turns=4, show_rewards=False)
+    first, second = messages.first(Observation("P 1")), messages.next(result_of("P 2"))
+    assert "action" not in first.replace("your action<", "")
+    assert "earned" not in second
 
 
 def test_observation_text() -> None:
