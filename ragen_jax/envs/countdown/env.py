@@ -61,7 +61,7 @@ class Countdown(TextEnv):
         }
         if task.solution:
             info["operators_needed"] = len(task.operators)
-        return StepResult(Observation(feedback), reward=reward, terminated=True, truncated=False, info=info)
+        return StepResult(Observation(feedback), reward=float(reward), terminated=True, truncated=False, info=info)
 
     def instructions(self) -> str:
         """Task description; the terse one is empty, tiny policies know the task from their warm start."""

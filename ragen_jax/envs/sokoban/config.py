@@ -71,6 +71,11 @@ class SokobanConfig(EnvConfig):
             raise ValueError(f"vocabulary={self.vocabulary!r}: use one of {', '.join(views.VOCABULARIES)}")
         if self.level_file:
             refuse_changed(self, _GENERATOR_OPTIONS, because="levels come from level_file")
+            if self.observation_format == "compact":
+                raise ValueError(
+                    "observation_format='compact' leaves the size of the board to the instructions, but levels of "
+                    f"level_file={self.level_file!r} differ in size: use 'grid', 'coord' or 'grid_coord'"
+                )
             return
         if self.height < 3 or self.width < 3:
             raise ValueError(f"height={self.height}, width={self.width}: use 3 or more, the outer ring is wall")

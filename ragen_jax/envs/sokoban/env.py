@@ -125,7 +125,12 @@ class Sokoban(TextEnv):
             "You are in a warehouse full of boxes. Bring every box onto a target. "
             "Step towards a box next to you to push it one cell. You cannot pull, "
             "and a box moves only when the cell behind it is free of walls and boxes.",
-            views.legend(style=config.observation_format, vocabulary=config.vocabulary),
+            views.legend(
+                height=config.height,
+                width=config.width,
+                style=config.observation_format,
+                vocabulary=config.vocabulary,
+            ),
             f"Actions: {', '.join(ACTIONS)}. {answers}",
             f"Limits: {config.max_turns} turns and {config.max_actions} actions in all. Each action costs "
             f"{-STEP_REWARD:g}; a box on a target pays {BOX_REWARD:g}, all of them {SOLVED_REWARD:g} more.",

@@ -43,8 +43,8 @@ def _draw_room(config: SokobanConfig, rng: np.random.Generator) -> Room | None:
     inner = list(cells(empty.floor & ~empty.border))
     wall_count = int(rng.integers(config.min_walls, config.max_walls + 1))
     order = [inner[index] for index in rng.permutation(len(inner))]
-    walls = empty.border | bits(iter(order[:wall_count]))
-    targets = bits(iter(order[wall_count : wall_count + config.boxes]))
+    walls = empty.border | bits(order[:wall_count])
+    targets = bits(order[wall_count : wall_count + config.boxes])
     room = Room(config.height, config.width, walls, targets)
     return room if reachable(room, order[wall_count]) == room.floor else None
 
@@ -72,7 +72,7 @@ def _unsolvable_start(config: SokobanConfig, room: Room, rng: np.random.Generato
     floor = list(cells(room.floor))
     for _ in range(_STARTS_PER_ROOM):
         player, *boxes = (floor[index] for index in rng.permutation(len(floor))[: config.boxes + 1])
-        puzzle = Puzzle(room, (player, bits(iter(boxes))))
+        puzzle = Puzzle(room, (player, bits(boxes)))
         if _inside(config, puzzle) and not _solvable_within_budget(config, puzzle):
             return puzzle
     return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 ACTIONS = ("up", "down", "left", "right")
 
@@ -74,7 +74,7 @@ class Puzzle:
         return board_text(self.room, self.start, "# .*$@+")
 
 
-def bits(cells: Iterator[int]) -> int:
+def bits(cells: Iterable[int]) -> int:
     """Set of cells as bits."""
     board = 0
     for cell in cells:

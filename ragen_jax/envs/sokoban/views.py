@@ -23,11 +23,12 @@ def describe(room: Room, state: State, *, style: str, vocabulary: str, first: bo
     return "\n".join(parts)
 
 
-def legend(*, style: str, vocabulary: str) -> str:
+def legend(*, height: int, width: int, style: str, vocabulary: str) -> str:
     """The lines of the instructions that explain the observations of a format."""
     if style == "compact":
         return (
-            "The first state is one line of letters, each with a row and a column counted from 0 at the top left: "
+            f"The board has {height} rows and {width} columns, counted from 0 at the top left. "
+            "The first state is one line of letters, each with a row and a column: "
             "P is you, B a box, G a target, O a wall inside the border; the border is all wall. "
             "Later states give only P and B, since nothing else moves."
         )

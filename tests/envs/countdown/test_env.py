@@ -125,7 +125,9 @@ def test_the_whole_answer_is_one_expression(data_file: Path) -> None:
 
 
 def test_the_format_score_is_an_option(data_file: Path) -> None:
-    assert _answer(data_file, "3+5*7", format_score=0.0).reward == 0
+    reward = _answer(data_file, "3+5*7", format_score=0).reward
+    assert isinstance(reward, float)
+    assert reward == 0
     assert "0.25 when it only" in _env(format_score=0.25).instructions()
 
 

@@ -134,6 +134,8 @@ def test_every_symbol_shown_is_in_the_legend(style: str, vocabulary: str) -> Non
                     assert re.search(rf"(Symbols: |, ){re.escape(symbol)} ", legend), symbol
             else:
                 assert "Symbols" not in legend
+            if style == "compact":
+                assert "6 rows and 6 columns" in legend
             if "coord" in style:
                 assert f"Player: {env.puzzle.room.position(env.state[0])}" in observation.text
                 assert "(row, column)" in legend

@@ -117,6 +117,7 @@ def test_c25_validation_rooms_lie_in_their_split_whatever_the_seed() -> None:
         ({"unsolvable_share": 1.5}, r"unsolvable_share=1\.5"),
         ({"observation_format": "picture"}, "observation_format='picture': use one of grid, coord"),
         ({"vocabulary": "emoji"}, "vocabulary='emoji': use one of default"),
+        ({"level_file": "x.txt", "observation_format": "compact"}, "levels of level_file='x.txt' differ in size"),
         ({"level_file": "x.txt", "boxes": 2}, "boxes=2 has no effect because levels come from level_file"),
     ],
 )

@@ -56,7 +56,7 @@ def test_broken_levels_name_their_lines(text: str, message: str) -> None:
 def test_an_environment_plays_levels_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "levels.txt"
     path.write_text(TWO_LEVELS, encoding="utf-8")
-    env = make_env("sokoban", level_file=str(path), split="all", observation_format="compact")
+    env = make_env("sokoban", level_file=str(path), split="all")
     boards = set()
     for seed in range(20):
         env.reset(seed)

@@ -17,10 +17,10 @@ LEVELS = ("#######\n#@ .  #\n#  #  #\n# $   #\n#######", "#######\n#@ .  #\n# $#
 def _random_puzzle(rng: np.random.Generator, boxes: int) -> Puzzle:
     empty = Room(5, 7, walls=0, targets=0)
     order = rng.permutation(list(cells(empty.floor & ~empty.border))).tolist()
-    walls = empty.border | bits(iter(order[:1]))
-    room = Room(5, 7, walls, targets=bits(iter(order[1 : 1 + boxes])))
+    walls = empty.border | bits(order[:1])
+    room = Room(5, 7, walls, targets=bits(order[1 : 1 + boxes]))
     floor = rng.permutation(order[1:]).tolist()
-    return Puzzle(room, (floor[0], bits(iter(floor[1 : 1 + boxes]))))
+    return Puzzle(room, (floor[0], bits(floor[1 : 1 + boxes])))
 
 
 @pytest.mark.parametrize("boxes", [1, 2])
@@ -49,7 +49,7 @@ def test_backward_distances_are_those_of_the_forward_search(boxes: int) -> None:
     limit = 8
     table = distances_to_solution(room, max_length=limit)
     floor = list(cells(room.floor))
-    squares = [bits(iter(pair)) for pair in ([(a,) for a in floor] if boxes == 1 else _pairs(floor))]
+    squares = [bits(pair) for pair in ([(a,) for a in floor] if boxes == 1 else _pairs(floor))]
     checked = 0
     for box_bits in squares:
         for player in floor:
