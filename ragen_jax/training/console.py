@@ -20,7 +20,10 @@ _Metrics = Mapping[str, float | None]
 
 
 def format_step(step: int, metrics: _Metrics) -> str:
-    """One line about a step: what is known of it, in a fixed order, with units; unknown metrics are left out."""
+    """A line about a step: what is known of it, in a fixed order, with units; unknown metrics are left out.
+
+    A validation has a line of its own, after that of the step.
+    """
     parts = [
         _number("success {:.2f}", metrics, "rollout/success"),
         _number("return {:.2f}", metrics, "rollout/return"),
@@ -36,9 +39,11 @@ def format_step(step: int, metrics: _Metrics) -> str:
         *_collapse(metrics, "validation/collapse"),
         _number("valid {:.2f}", metrics, "validation/valid_format"),
     ]
-    line = "  ".join(filter(None, [f"step {step:>4}", *parts]))
-    known = "  ".join(filter(None, validation))
-    return f"{line}  validation: {known}" if known else line
+    known = [list(filter(None, parts)), list(filter(None, validation))]
+    lines = ["  ".join([f"step {step:>4}", *known[0]])] if known[0] or not known[1] else []
+    if known[1]:
+        lines.append("  ".join([f"step {step:>4}  validation:", *known[1]]))
+    return "\n".join(lines)
 
 
 def format_duration(seconds: float) -> str:
@@ -95,11 +100,8 @@ class Console:
     def write(self, step: int, metrics: Mapping[str, SupportsFloat]) -> None:
         """Show the metrics of a step."""
         self._advance(step)
-        line = format_step(step, clean(metrics))
-        if self._live:
-            self._put(line)
-        elif self._due(step, metrics):
-            self._put(f"{self._bar()}  {line}")
+        if self._live or self._due(step, metrics):
+            self._put(format_step(step, clean(metrics)))
 
     def note(self, text: str) -> None:
         """Show a line of text, such as what the run waits for."""
@@ -122,10 +124,8 @@ class Console:
         self._step_seconds = seconds
         self._step, self._step_time = step, now
 
-    def _bar(self) -> str:
-        done = min(self._step, self._total)
-        left = None if self._step_seconds is None else self._step_seconds * (self._total - done)
-        return format_bar(done, self._total, left)
+    def _seconds_left(self) -> float | None:
+        return None if self._step_seconds is None else self._step_seconds * max(0, self._total - self._step)
 
     def _due(self, step: int, metrics: Mapping[str, SupportsFloat]) -> bool:
         every = math.ceil(self._total / _LOG_LINES)
@@ -139,9 +139,15 @@ class Console:
     def _put(self, line: str) -> None:
         self._line_time = self._clock()
         if self._live:
-            self._stream.write(f"\r\x1b[K{line}\n{self._bar()}")
+            bar = format_bar(min(self._step, self._total), self._total, self._seconds_left())
+            self._stream.write(f"\r\x1b[K{line}\n{bar}")
         else:
-            self._stream.write(f"{line}\n")
+            left = self._seconds_left()
+            width = len(str(self._total))
+            time_left = "" if left is None else f", {format_duration(left)} left"
+            self._stream.writelines(
+                f"[{self._step:>{width}}/{self._total}{time_left}] {part}\n" for part in line.split("\n")
+            )
         self._stream.flush()
 
 

@@ -50,9 +50,10 @@ def test_unknown_metrics_are_left_out_and_nonfinite_ones_named() -> None:
     assert format_step(1, {"rollout/success": None, "filter/kept_count": 2}) == "step    1  success n/a"
 
 
-def test_validation_is_apart() -> None:
+def test_validation_has_its_own_line() -> None:
     line = format_step(10, {"validation/success": 0.5312, "validation/valid_format": 1.0, "rollout/success": 0.4})
-    assert line == "step   10  success 0.40  validation: success 0.531  valid 1.00"
+    assert line == "step   10  success 0.40\nstep   10  validation:  success 0.531  valid 1.00"
+    assert format_step(0, {"validation/success": 0.5}) == "step    0  validation:  success 0.500"
 
 
 @pytest.mark.parametrize(
@@ -125,8 +126,7 @@ def test_resumed_run_counts_its_own_steps() -> None:
     console = Console(total_steps=100, first_step=90, stream=stream, clock=clock)
     clock.now += 3
     console.write(91, {"rollout/success": 0.5})
-    assert "91/100" in stream.getvalue()
-    assert "0:27 left" in stream.getvalue()
+    assert stream.getvalue() == "[ 91/100, 0:27 left] step   91  success 0.50\n"
 
 
 def test_total_must_be_positive() -> None:
