@@ -11,6 +11,8 @@ from ragen_jax.rollout.episodes import Episode
 from ragen_jax.rollout.prompting import ChatFormat
 from ragen_jax.types import RolloutBatch
 
+ROUNDING = 1e-4  # nats; float32 may put the log-prob of a certain token a little above zero
+
 
 class _Slot(NamedTuple):
     """What one slot of a row must hold."""
@@ -86,8 +88,8 @@ def _difference(batch: RolloutBatch, row: int, at: int, slot: _Slot) -> str | No
         return f"turn {int(batch.turn_ids[row, at])}, but the record says {slot.turn}"
     if float(batch.token_rewards[row, at]) != np.float32(slot.reward):
         return f"reward {float(batch.token_rewards[row, at])}, but the record says {slot.reward}"
-    if sampled and not (np.isfinite(log_prob) and log_prob <= 0):
-        return f"log-prob {log_prob} of a sampled token: it must be finite and at most zero"
+    if sampled and not (np.isfinite(log_prob) and log_prob < ROUNDING):
+        return f"log-prob {log_prob} of a sampled token: it must be finite and not above zero"
     if not sampled and log_prob != 0:
         return f"log-prob {log_prob} on a token that was not sampled"
     return None

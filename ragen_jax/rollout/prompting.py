@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragen_jax.envs.base import EnvConfig, Observation, StepResult
+from ragen_jax.envs.parsing import THINK
 from ragen_jax.rollout.tokenizer import Message, Tokenizer
 
-THINK_MARKER = "<think>"
-END_OF_THINK = "</think>"
+THINK_MARKER, END_OF_THINK = THINK
 
 _PROBE_REPLY = "because of this</think><answer>go</answer>"
 

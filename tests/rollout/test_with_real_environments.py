@@ -54,8 +54,10 @@ def test_episodes_pass_the_audit(chat: ChatFormat, name: str, style: str) -> Non
 
 
 def test_c27_surplus_actions_run_up_to_the_limit_and_are_penalised(chat: ChatFormat) -> None:
-    config = env_config("frozen_lake", max_turns=1, max_actions_per_turn=5, frozen_share=1.0, slip_rate=0.0)
-    answer = " || ".join(["up", "down"] * 3 + ["up"])
+    config = env_config(
+        "frozen_lake", max_turns=1, max_actions_per_turn=5, size=8, frozen_share=1.0, slip_rate=0.0, split="all"
+    )
+    answer = " || ".join(["down"] * 5 + ["up"] * 2)
     with EnvPool("frozen_lake", config, groups=1, group_size=1, workers=1) as pool:
         rollout = collect(
             ScriptedPolicy(chat.tokenizer, lambda row, turn: f"a</think><answer>{answer}</answer>", max_new_tokens=128),
@@ -77,7 +79,8 @@ def test_c27_surplus_actions_run_up_to_the_limit_and_are_penalised(chat: ChatFor
     assert not episode.turns[0].well_formed
     assert episode.penalty == -0.1
     assert episode.truncated
-    assert moved == end_of_walk(pool.envs[0].lake.start, moves=5)
+    row, column = pool.envs[0].lake.start
+    assert moved == (min(row + 5, 7), column), "the two moves up were not made"
 
 
 def off_the_column(pool: EnvPool, seed: int) -> bool:
@@ -85,11 +88,3 @@ def off_the_column(pool: EnvPool, seed: int) -> bool:
     pool.reset([seed])
     lake = pool.envs[0].lake
     return lake.start[1] != lake.goal[1]
-
-
-def end_of_walk(start: tuple[int, int], *, moves: int) -> tuple[int, int]:
-    """Up, down, up ... on a lake without holes; the edge holds the walker."""
-    row = start[0]
-    for move in range(moves):
-        row = max(row - 1, 0) if move % 2 == 0 else min(row + 1, 3)
-    return row, start[1]
