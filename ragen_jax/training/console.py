@@ -39,10 +39,10 @@ def format_step(step: int, metrics: _Metrics) -> str:
         *_collapse(metrics, "validation/collapse"),
         _number("valid {:.2f}", metrics, "validation/valid_format"),
     ]
-    known = [list(filter(None, parts)), list(filter(None, validation))]
-    lines = ["  ".join([f"step {step:>4}", *known[0]])] if known[0] or not known[1] else []
-    if known[1]:
-        lines.append("  ".join([f"step {step:>4}  validation:", *known[1]]))
+    head = f"step {step:>4}"
+    lines = ["  ".join([f"{head}  validation:", *filter(None, validation)])] if any(validation) else []
+    if "rollout/success" in metrics or not lines:
+        lines.insert(0, "  ".join([head, *filter(None, parts)]))
     return "\n".join(lines)
 
 
