@@ -39,7 +39,7 @@ def top_p(
       rho: share of the total, in (0, 1].
       flat: [P] bool, prompts whose rewards are all equal; by default those with score 0.
       include_zero: let flat prompts take part. Under "linear" they hold no mass and are never needed.
-      slack: lowers the threshold by this many units of the score. An absolute slack drops batches of small scale.
+      slack: lowers the threshold by this many units of the mass. An absolute slack drops batches of small scale.
       mass: "linear" takes the score itself; "softmax" takes softmax(scores), which depends on the reward scale.
       loss_scale: factor on the actor loss: "none", "linear", "sqrt" or "rho".
 

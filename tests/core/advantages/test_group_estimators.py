@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import json
+
+import hypothesis.extra.numpy as hnp
+import hypothesis.strategies as st
+import jax
+import numpy as np
+import pytest
+from hypothesis import given
+
+from ragen_jax import core
+from ragen_jax.core.advantages import ADVANTAGES, AdvantageInputs
+from tests.oracles import learning as oracle
+
+GROUP_ESTIMATORS = ["grpo", "rloo", "reinforce"]
+OPTIONS = {"gamma": 1.0, "lam": 1.0, "normalize_by_std": True}
+REWARDS = st.integers(-20, 40).map(lambda n: n / 4)
+
+
+def make(rewards, valid=None, mask=None, values=None):
+    rewards = np.asarray(rewards, np.float32)
+    rows = rewards.size
+    mask = np.ones((rows, 3), bool) if mask is None else np.asarray(mask, bool)
+    token_rewards = np.zeros(mask.shape, np.float32)
+    token_rewards[np.arange(rows), [np.flatnonzero(m)[-1] if m.any() else 0 for m in mask]] = rewards.ravel()
+    return AdvantageInputs(
+        rewards=rewards,
+        valid=np.ones(rewards.shape, bool) if valid is None else np.asarray(valid, bool),
+        token_rewards=token_rewards,
+        values=np.zeros(mask.shape, np.float32) if values is None else np.asarray(values, np.float32),
+        response_mask=mask,
+        turn_ids=np.where(mask, 0, -1).astype(np.int32),
+    )
+
+
+@pytest.mark.parametrize("estimator", GROUP_ESTIMATORS)
+@pytest.mark.parametrize("rewards", [[[1.0] * 4], [[0.0] * 4], [[0.35] * 8], [[10.9] * 16], [[3.0]]])
+def test_c01_flat_groups_and_groups_of_one_give_exactly_zero(estimator, rewards):
+    advantages, _ = ADVANTAGES[estimator](make(rewards), **OPTIONS)
+    assert np.asarray(advantages).tolist() == np.zeros((len(rewards[0]), 3)).tolist()
+
+
+@pytest.mark.parametrize("estimator", GROUP_ESTIMATORS)
+def test_c01_the_policy_gradient_of_a_flat_group_is_zero(estimator):
+    advantages, _ = ADVANTAGES[estimator](make([[0.35] * 8]), **OPTIONS)
+    mask = np.ones((8, 3), bool)
+    old = np.full((8, 3), -1.0, np.float32)
+    gradient = jax.grad(lambda x: core.ppo_policy_loss(x, old, advantages, mask, clip_low=0.2, clip_high=0.28)[0])(
+        old + 0.1
+    )
+    assert not np.asarray(gradient).any()
+
+
+def test_c02_the_two_group_estimators():
+    rewards = np.array([[1, 0, 0, 0]], np.float32)
+    grpo = core.group_advantages(rewards, normalize_by_std=True)
+    np.testing.assert_allclose(grpo, [[1.5, -0.5, -0.5, -0.5]], atol=1e-4)
+    assert core.group_advantages(rewards, normalize_by_std=False).tolist() == [[0.75, -0.25, -0.25, -0.25]]
+    per_prompt = core.group_advantages(np.array([[0, 1], [10, 11]], np.float32), normalize_by_std=True)
+    np.testing.assert_allclose(per_prompt, [[-0.7071, 0.7071]] * 2, atol=1e-4)
+
+
+@pytest.mark.parametrize("normalize_by_std", [True, False])
+@given(rewards=hnp.arrays(np.float32, (2, 4), elements=REWARDS), valid=hnp.arrays(bool, (2, 4)))
+def test_group_advantages_agree_with_the_oracle(normalize_by_std, rewards, valid):
+    expected = oracle.group_advantages(rewards, valid, normalize_by_std=normalize_by_std)
+    actual = core.group_advantages(rewards, valid, normalize_by_std=normalize_by_std)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
+
+
+@given(rewards=hnp.arrays(np.float32, (2, 4), elements=REWARDS), valid=hnp.arrays(bool, (2, 4)))
+def test_leave_one_out_subtracts_the_mean_of_the_others(rewards, valid):
+    actual = np.asarray(core.leave_one_out(rewards, valid))
+    for i, k in np.ndindex(2, 4):
+        others = [float(rewards[i, j]) for j in range(4) if valid[i, j] and j != k]
+        expected = float(rewards[i, k]) - sum(others) / len(others) if valid[i, k] and others else 0.0
+        np.testing.assert_allclose(actual[i, k], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_nan_in_an_invalid_row_stays_there():
+    rewards = np.array([[1.0, 0.0, np.nan]], np.float32)
+    valid = np.array([[True, True, False]])
+    np.testing.assert_allclose(core.group_advantages(rewards, valid, normalize_by_std=False), [[0.5, -0.5, 0.0]])
+    np.testing.assert_allclose(core.leave_one_out(rewards, valid), [[1.0, -1.0, 0.0]])
+
+
+@pytest.mark.parametrize("estimator", list(ADVANTAGES))
+def test_every_estimator_runs_inside_jit_and_leaves_masked_positions_at_zero(estimator):
+    mask = np.array([[1, 1, 0, 1], [0, 1, 1, 1], [1, 0, 0, 0], [0, 0, 0, 0]], bool)
+    inputs = make([[1.0, 0.0], [3.0, 5.0]], mask=mask)
+    advantages, returns = jax.jit(lambda x: ADVANTAGES[estimator](x, gamma=0.9, lam=0.8, normalize_by_std=True))(inputs)
+    assert advantages.shape == returns.shape == mask.shape
+    assert not np.asarray(advantages)[~mask].any()
+    assert not np.asarray(returns)[~mask].any()
+    assert np.asarray(advantages)[:3].any()
+
+
+@pytest.mark.parametrize("estimator", list(ADVANTAGES))
+def test_invalid_rows_get_nothing_and_change_nothing(estimator):
+    valid = [[True, True, False]]
+    first, _ = ADVANTAGES[estimator](make([[1.0, 0.0, 7.0]], valid), **OPTIONS)
+    second, _ = ADVANTAGES[estimator](make([[1.0, 0.0, -50.0]], valid), **OPTIONS)
+    np.testing.assert_array_equal(first, second)
+    assert not np.asarray(first)[2].any()
+    assert np.asarray(first)[0].all()
+
+
+def test_c13_turn_rewards_enter_the_group_as_returns():
+    returns = np.array([[-0.1 - 0.1 + 10.9, -0.1 * 5]], np.float32)
+    centred = core.group_advantages(returns, normalize_by_std=False)
+    np.testing.assert_allclose(centred, [[5.6, -5.6]], rtol=1e-5)
+
+
+def test_net_token_weight_sees_short_successes():
+    rewards = [[1.0, 0.0]]
+    mask = np.array([[1, 0, 0, 0], [1, 1, 1, 1]], bool)
+    advantages, _ = ADVANTAGES["grpo"](make(rewards, mask=mask), **OPTIONS)
+    np.testing.assert_allclose(core.net_token_weight(advantages, mask), (1 - 4) / 5, rtol=1e-5)
+    assert float(core.net_token_weight(np.zeros((2, 4)), mask)) == 0.0
+
+
+def test_golden_grpo_and_rloo(golden_dir):
+    golden = json.loads((golden_dir / "advantages.json").read_text())
+    compared = 0
+    for case in golden["grpo"]:
+        if case["episode_ids"] is not None:  # rows there are turns of episodes, a layout of the released code
+            continue
+        ids = np.array(case["index"])
+        actual = core.group_advantages_by_id(
+            np.array(case["scores"], np.float32), ids, num_groups=len(ids), normalize_by_std=case["norm_by_std"]
+        )
+        # A group of one keeps its raw score there; the right value is 0.
+        several = np.bincount(ids)[ids] > 1
+        expected = np.array(case["advantages"])[several]
+        mask = np.array(case["mask"])[several]
+        np.testing.assert_allclose(np.asarray(actual)[several, None] * mask, expected, rtol=1e-5, atol=1e-6)
+        assert not np.asarray(actual)[~several].any()
+        compared += several.sum()
+    assert compared >= 12
+    others = golden["others"]
+    rloo = next(case for case in others["cases"] if case["fn"] == "rloo")
+    rows = [0, 1, 2, 3, 4, 5]  # three groups of two
+    actual = core.leave_one_out(np.array(others["scores"], np.float32)[rows].reshape(3, 2))
+    expected = np.array(rloo["advantages"])[rows]
+    np.testing.assert_allclose(np.asarray(actual).reshape(-1, 1) * np.array(others["mask"])[rows], expected, rtol=1e-5)
