@@ -62,7 +62,8 @@ def _solvable_start(config: SokobanConfig, room: Room, rng: np.random.Generator)
         length = lengths[rng.integers(len(lengths))]
         states = by_length[length]
         puzzle = Puzzle(room, states[rng.integers(len(states))], optimal_length=length)
-        if _inside(config, puzzle):
+        # Another start of this room is cheaper than another room, so the split is asked here already.
+        if in_split(puzzle.text(), split=config.split, validation_percent=config.validation_percent):
             return puzzle
     return None
 
@@ -73,7 +74,7 @@ def _unsolvable_start(config: SokobanConfig, room: Room, rng: np.random.Generato
     for _ in range(_STARTS_PER_ROOM):
         player, *boxes = (floor[index] for index in rng.permutation(len(floor))[: config.boxes + 1])
         puzzle = Puzzle(room, (player, bits(boxes)))
-        if _inside(config, puzzle) and not _solvable_within_budget(config, puzzle):
+        if not _solvable_within_budget(config, puzzle):
             return puzzle
     return None
 
@@ -83,7 +84,3 @@ def _solvable_within_budget(config: SokobanConfig, puzzle: Puzzle) -> bool:
         return shortest_solution(puzzle.room, puzzle.start, max_length=config.action_budget) is not None
     except SearchLimitError:
         return True  # not proven hopeless, so not used as hopeless
-
-
-def _inside(config: SokobanConfig, puzzle: Puzzle) -> bool:
-    return in_split(puzzle.text(), split=config.split, validation_percent=config.validation_percent)

@@ -34,8 +34,6 @@ def shortest_solution(
     if is_solved(room, state):
         return ()
     live = live_cells(room)
-    if state[1] & ~live:
-        return None
     came_from: dict[State, tuple[State, int]] = {state: (state, -1)}
     frontier = [state]
     length = 0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
-from ragen_jax.envs.countdown.expressions import Operation, numbers, value
+from ragen_jax.envs.countdown.expressions import Expression, Operation, numbers, value
 from ragen_jax.envs.countdown.solver import is_additive, smallest, solve
 from tests.oracles import countdown as oracle
 
@@ -29,7 +31,9 @@ def test_solutions_are_right_and_use_the_operators_they_are_filed_under() -> Non
             for used, expression in solutions.items():
                 assert value(expression) == target
                 assert sorted(numbers(expression)) == sorted(given)
-                assert set(_operators(expression)) == set(used)
+                parts = list(_operations(expression))
+                assert {part.operator for part in parts} == set(used)
+                assert all(value(part) >= 0 for part in parts)
 
 
 def test_additive_tasks_are_those_of_brute_force() -> None:
@@ -53,7 +57,8 @@ def test_the_count_of_numbers_is_bounded(given: tuple[int, ...]) -> None:
         solve(given, low=1, high=9, use_all=True)
 
 
-def _operators(expression: object) -> list[str]:
-    if not isinstance(expression, Operation):
-        return []
-    return [expression.operator, *_operators(expression.left), *_operators(expression.right)]
+def _operations(expression: Expression) -> Iterator[Operation]:
+    if isinstance(expression, Operation):
+        yield expression
+        yield from _operations(expression.left)
+        yield from _operations(expression.right)

@@ -63,6 +63,21 @@ def test_rewards_of_one_answer_are_summed(tmp_path: Path) -> None:
     assert env.step("right || right").reward == pytest.approx(-0.2)
 
 
+def test_nothing_runs_behind_the_solution(tmp_path: Path) -> None:
+    env = _from_level(tmp_path, CORNER, max_actions_per_turn=5, max_turns=2)
+    result = env.step("down || right || up || down || up")
+    assert result.terminated
+    assert result.reward == pytest.approx(10.7)
+    assert result.info["actions_taken"] == ("down", "right", "up")
+    assert result.info["action_is_valid"] is True
+
+
+def test_one_move_of_several_makes_an_answer_effective(tmp_path: Path) -> None:
+    env = _from_level(tmp_path, CORNER)
+    assert env.step("up || up").info["action_is_effective"] is True
+    assert env.step("up || up").info["action_is_effective"] is False
+
+
 @pytest.mark.parametrize("end_on_deadlock", [False, True])
 def test_deadlock_is_reported_and_ends_the_episode_on_request(tmp_path: Path, end_on_deadlock: bool) -> None:
     text = "######\n# .  #\n#    #\n#@$  #\n######\n"
@@ -143,6 +158,10 @@ def test_every_symbol_shown_is_in_the_legend(style: str, vocabulary: str) -> Non
             observation = result.observation
             if result.done:
                 break
+
+
+def test_no_two_things_share_a_symbol() -> None:
+    assert all(len(set(symbols)) == len(symbols) == 7 for symbols in VOCABULARIES.values())
 
 
 def test_the_letters_are_those_of_their_cells() -> None:
