@@ -33,7 +33,8 @@ def tiny_run(config: Config, *, turns: int, max_new_tokens: int) -> Config:
     """Sizes shared by the tiny environments: a policy of 0.3 M parameters, one CPU core, minutes.
 
     Early stopping is off, since these runs show what happens after a collapse; validation measures mutual information
-    on 32 prompts, so its ceiling is ln 32.
+    on 32 prompts, so its ceiling is ln 32. Buckets are as wide as the longest usual row: one compiled program serves
+    all steps of a one-turn run.
     """
     return change(
         config,
@@ -42,10 +43,10 @@ def tiny_run(config: Config, *, turns: int, max_new_tokens: int) -> Config:
             "prompts": 8,
             "group_size": 16,
             "max_new_tokens": max_new_tokens,
-            "max_context": turns * max_new_tokens + (turns - 1) * 32,
-            "prompt_bucket": 16,
-            "length_bucket": 16,
-            "observation_bucket": 8,
+            "max_context": turns * max_new_tokens + (turns - 1) * 16,
+            "prompt_bucket": 32,
+            "length_bucket": max_new_tokens if turns == 1 else 64,
+            "observation_bucket": 16,
             "show_rewards": False,
         },
         algorithm={"minibatch_groups": 0, "normalizer": "rollout"},

@@ -28,7 +28,7 @@ def frozen_lake_tiny(config: Config) -> Config:
     are never locked.
     """
     config = _tiny_lake(config, max_turns=1, max_actions_per_turn=10)
-    config = tiny_run(config, turns=1, max_new_tokens=40)
+    config = tiny_run(config, turns=1, max_new_tokens=32)
     return change(config, algorithm={"entropy_coef": 0.02})
 
 

@@ -256,7 +256,9 @@ def test_mesh_against_devices(caplog):
         check_mesh(mesh("mesh.fsdp=3"), 4)
     with pytest.raises(ValueError, match="needs 8 devices, there are 4"):
         check_mesh(mesh("mesh.data=8"), 4)
-    with pytest.raises(ValueError, match=r"micro_groups=1 is not a multiple of mesh.data=2 x mesh.fsdp=2; use micro_gro"):
+    with pytest.raises(
+        ValueError, match=r"micro_groups=1 is not a multiple of mesh.data=2 x mesh.fsdp=2; use micro_gro"
+    ):
         check_mesh(mesh("mesh.fsdp=2"), 4)
     with caplog.at_level(logging.WARNING):
         check_mesh(mesh("mesh.data=1"), 4)
