@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from ragen_jax.envs.countdown.expressions import Expression, Operation, numbers, value
+from ragen_jax.envs.countdown.expressions import Expression, Operation, numbers, render, value
 from ragen_jax.envs.countdown.solver import is_additive, smallest, solve
 from tests.oracles import countdown as oracle
 
@@ -34,6 +34,11 @@ def test_solutions_are_right_and_use_the_operators_they_are_filed_under() -> Non
                 parts = list(_operations(expression))
                 assert {part.operator for part in parts} == set(used)
                 assert all(value(part) >= 0 for part in parts)
+
+
+def test_fractions_on_the_way_are_exact() -> None:
+    found = solve((3, 3, 8, 8), low=24, high=24, use_all=True)
+    assert [render(expression) for expression in found[24].values()] == ["8 / (3 - 8 / 3)"]
 
 
 def test_additive_tasks_are_those_of_brute_force() -> None:
