@@ -95,7 +95,7 @@ def parse(
 def help_text(config: Config, own: Mapping[str, str]) -> str:
     """Usage, the module's own options, and every key with its meaning and present value."""
     env = dataclasses.replace(config.env, options={})
-    lines = [USAGE, *(f"  {name}=...  {text}\n" for name, text in own.items()), "\n"]
+    lines = [USAGE, *(f"  {name + '=...':<16}  {text}\n" for name, text in own.items()), "\n"]
     lines.append(_tyro_help(Config, dataclasses.replace(config, env=env)))
     from ragen_jax.envs import ENVS, env_config
 
