@@ -14,6 +14,7 @@ from ragen_jax.core.grouping import (
     to_groups,
     to_rows,
 )
+from ragen_jax.core.intervals import batch_mi_interval, bootstrap_interval, prompt_jackknife_mi
 from ragen_jax.core.log_probs import log_prob_gap, log_probs_and_entropy
 from ragen_jax.core.losses import kl, ppo_policy_loss, ppo_terms, value_terms
 from ragen_jax.core.masking import (
@@ -26,11 +27,14 @@ from ragen_jax.core.masking import (
     prediction_mask,
 )
 from ragen_jax.core.moving_average import empty_moving_average, update_moving_average
+from ragen_jax.core.null import permutation_null, wrong_prompt_mi
 
 __all__ = [
     "advantages",
     "aggregate",
     "aggregation_denominator",
+    "batch_mi_interval",
+    "bootstrap_interval",
     "collapse_metrics",
     "empty_moving_average",
     "filters",
@@ -52,12 +56,15 @@ __all__ = [
     "matched_and_marginal",
     "mi_zscore",
     "net_token_weight",
+    "permutation_null",
     "ppo_policy_loss",
     "ppo_terms",
     "prediction_mask",
+    "prompt_jackknife_mi",
     "retrieval_accuracy",
     "to_groups",
     "to_rows",
     "update_moving_average",
     "value_terms",
+    "wrong_prompt_mi",
 ]

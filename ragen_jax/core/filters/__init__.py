@@ -11,10 +11,12 @@ from ragen_jax.core.filters.keep_all import keep_all
 from ragen_jax.core.filters.min_p import min_p
 from ragen_jax.core.filters.nonzero import nonzero
 from ragen_jax.core.filters.quartile import quartile
+from ragen_jax.core.filters.replayed_variance import replayed_variance, signal_variance
 from ragen_jax.core.filters.result import FilterOptions, LossScale, Mass, check_scores
 from ragen_jax.core.filters.reverse_top_p import reverse_top_p
 from ragen_jax.core.filters.top_k import top_k, top_k_count
 from ragen_jax.core.filters.top_p import top_p
+from ragen_jax.core.filters.trajectory import best_and_worst
 from ragen_jax.registry import Registry
 from ragen_jax.types import Array, FilterResult
 
@@ -35,13 +37,18 @@ FILTERS = Registry(
 __all__ = [
     "FILTERS",
     "FilterOptions",
+    "LossScale",
+    "Mass",
+    "best_and_worst",
     "check_scores",
     "keep_all",
     "min_p",
     "nonzero",
     "quartile",
+    "replayed_variance",
     "reverse_top_p",
     "select",
+    "signal_variance",
     "top_k",
     "top_k_count",
     "top_p",

@@ -1,0 +1,121 @@
+"""How sure is an estimate? Intervals that name what they are about.
+
+Tokens and rollouts of one prompt are not independent draws of prompts, so there are two intervals for the information
+estimate: one about the batch at hand, one about the population its prompts came from.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from ragen_jax.core.collapse import matched_and_marginal
+from ragen_jax.core.grouping import group_mean
+from ragen_jax.core.masking import masked_mean
+from ragen_jax.types import Array, CrossScores
+
+NORMAL_95 = 1.959963984540054  # two-sided 95 % point of the normal distribution
+
+
+class Interval(NamedTuple):
+    """An estimate and its 95 % interval, each [] float32 in the unit of the estimate."""
+
+    estimate: jax.Array
+    low: jax.Array
+    high: jax.Array
+    std_error: jax.Array
+
+
+def batch_mi_interval(scores: CrossScores) -> Interval:
+    """Interval for the information of *these* prompts: what more rollouts of the same prompts would converge to.
+
+    Prompts are strata: with n_i of n scored rollouts under prompt i and s_i^2 the unbiased variance of matched minus
+    marginal among them, the squared standard error is ``sum_i (n_i / n)^2 s_i^2 / n_i``. A prompt with one scored
+    rollout takes the pooled variance.
+
+    Args:
+      scores: cross scores, [C, G, C].
+
+    Returns:
+      Interval in nats per sequence; of width 0 when no prompt has two scored rollouts, which says nothing.
+    """
+    matched, marginal = matched_and_marginal(scores)
+    gain, valid = matched - marginal, jnp.asarray(scores.valid, bool)
+    count = jnp.sum(valid.astype(jnp.float32), axis=1)
+    centred = jnp.where(valid, gain - group_mean(gain, valid)[:, None], 0.0)
+    squares = jnp.sum(jnp.square(centred), axis=1)
+    several = count > 1
+    pooled = jnp.sum(squares) / jnp.maximum(jnp.sum(jnp.where(several, count - 1.0, 0.0)), 1.0)
+    variance = jnp.where(several, squares / jnp.maximum(count - 1.0, 1.0), pooled)
+    std_error = jnp.sqrt(jnp.sum(count * variance)) / jnp.maximum(jnp.sum(count), 1.0)
+    return _around(masked_mean(gain, valid), std_error)
+
+
+def prompt_jackknife_mi(scores: CrossScores) -> Interval:
+    """Interval for the expected information of a batch of C prompts drawn from the same population.
+
+    The estimate is recomputed C times, each time without one prompt, its reasonings and its column (RAGEN-2 leaves the
+    uncertainty open). Squared standard error: ``(C - 1) / C * sum_c (I_c - mean)^2``. The target depends on C, as the
+    ceiling ln C does: it is the mean of the estimate over batches of this size, not a limit for many prompts.
+
+    Args:
+      scores: cross scores, [C, G, C].
+
+    Returns:
+      Interval in nats per sequence.
+
+    Raises:
+      ValueError: fewer than three prompts.
+    """
+    chex.assert_rank(scores.log_probs, 3)
+    columns = scores.column_class.shape[0]
+    if columns < 3:
+        raise ValueError(f"{columns} prompts are too few to leave one out; use at least 3")
+    valid = jnp.asarray(scores.valid, bool)
+    log_probs = jnp.where(valid[:, :, None], jnp.asarray(scores.log_probs, jnp.float32), 0.0)
+    prompts = jnp.arange(columns)
+    matched = jnp.take_along_axis(log_probs, prompts[:, None, None], axis=2)[:, :, 0]
+
+    def without(left_out: jax.Array) -> jax.Array:
+        kept = prompts != left_out
+        others = jnp.where(kept, log_probs, -jnp.inf)
+        marginal = jax.nn.logsumexp(others, axis=2) - jnp.log(columns - 1.0)
+        return masked_mean(matched - marginal, valid & kept[:, None])
+
+    replicates = jax.lax.map(without, prompts)
+    spread = jnp.sum(jnp.square(replicates - jnp.mean(replicates)))
+    matched, marginal = matched_and_marginal(scores)
+    return _around(masked_mean(matched - marginal, valid), jnp.sqrt((columns - 1) / columns * spread))
+
+
+def bootstrap_interval(values: Array, indices: Array, *, confidence: float = 0.95) -> Interval:
+    """Percentile interval of a mean, from resampling indices that the caller drew.
+
+    Args:
+      values: [n], independent units such as prompts or seeds.
+      indices: [R, n] int32, each row n draws with replacement from 0 .. n - 1.
+      confidence: coverage, in (0, 1).
+
+    Returns:
+      Interval in the unit of the values.
+
+    Raises:
+      ValueError: confidence outside (0, 1).
+    """
+    chex.assert_rank([values, indices], [1, 2])
+    chex.assert_shape(indices, (None, values.shape[0]))
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence={confidence} must lie in (0, 1)")
+    values = jnp.asarray(values, jnp.float32)
+    means = jnp.mean(values[jnp.asarray(indices, jnp.int32)], axis=1)
+    tail = (1.0 - confidence) / 2.0
+    low, high = jnp.quantile(means, jnp.array([tail, 1.0 - tail], jnp.float32))
+    return Interval(estimate=jnp.mean(values), low=low, high=high, std_error=jnp.std(means))
+
+
+def _around(estimate: jax.Array, std_error: jax.Array) -> Interval:
+    half = NORMAL_95 * std_error
+    return Interval(estimate=estimate, low=estimate - half, high=estimate + half, std_error=std_error)
