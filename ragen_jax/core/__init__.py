@@ -5,6 +5,7 @@ from __future__ import annotations
 from ragen_jax.core import advantages, filters
 from ragen_jax.core.advantages import gae, group_advantages, leave_one_out, net_token_weight
 from ragen_jax.core.collapse import collapse_metrics, matched_and_marginal, mi_zscore, retrieval_accuracy
+from ragen_jax.core.dispersion import variance_dispersion
 from ragen_jax.core.grouping import (
     group_advantages_by_id,
     group_mean,
@@ -66,5 +67,6 @@ __all__ = [
     "to_rows",
     "update_moving_average",
     "value_terms",
+    "variance_dispersion",
     "wrong_prompt_mi",
 ]

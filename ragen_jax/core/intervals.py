@@ -57,9 +57,9 @@ def batch_mi_interval(scores: CrossScores) -> Interval:
 def prompt_jackknife_mi(scores: CrossScores) -> Interval:
     """Interval for the expected information of a batch of C prompts drawn from the same population.
 
-    The estimate is recomputed C times, each time without one prompt, its reasonings and its column (RAGEN-2 leaves the
-    uncertainty open). Squared standard error: ``(C - 1) / C * sum_c (I_c - mean)^2``. The target depends on C, as the
-    ceiling ln C does: it is the mean of the estimate over batches of this size, not a limit for many prompts.
+    The estimate is recomputed C times, each time without one prompt, its reasonings and its column. The target depends
+    on C, as the ceiling ln C does: it is the mean of the estimate over batches of this size, not a limit for many
+    prompts.
 
     Args:
       scores: cross scores, [C, G, C].
@@ -86,9 +86,24 @@ def prompt_jackknife_mi(scores: CrossScores) -> Interval:
         return masked_mean(matched - marginal, valid & kept[:, None])
 
     replicates = jax.lax.map(without, prompts)
-    spread = jnp.sum(jnp.square(replicates - jnp.mean(replicates)))
     matched, marginal = matched_and_marginal(scores)
-    return _around(masked_mean(matched - marginal, valid), jnp.sqrt((columns - 1) / columns * spread))
+    return jackknife(masked_mean(matched - marginal, valid), replicates)
+
+
+def jackknife(estimate: Array, replicates: Array) -> Interval:
+    """Interval from leave-one-out values: squared standard error ``(n - 1) / n * sum_c (r_c - mean)^2``.
+
+    Args:
+      estimate: [], from all units.
+      replicates: [n], each without one unit.
+
+    Returns:
+      Interval in the unit of the estimate.
+    """
+    chex.assert_rank([estimate, replicates], [0, 1])
+    count = replicates.shape[0]
+    spread = jnp.sum(jnp.square(replicates - jnp.mean(replicates)))
+    return _around(jnp.asarray(estimate, jnp.float32), jnp.sqrt((count - 1) / count * spread))
 
 
 def bootstrap_interval(values: Array, indices: Array, *, confidence: float = 0.95) -> Interval:

@@ -135,3 +135,28 @@ def test_refusals_name_the_value():
         core.aggregation_denominator(mask, rows, mode="token-mean", constant_length=4.0)
     with pytest.raises(ValueError, match="constant_length=0"):
         core.aggregation_denominator(mask, rows, mode="seq-mean-token-sum-norm", constant_length=0)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@given(keep=hnp.arrays(bool, 6), count_dropped=st.booleans())
+def test_dropping_rows_by_weight_and_by_gathering_agree(mode, keep, count_dropped):
+    rng = np.random.default_rng(0)
+    log_probs, advantages = rng.normal(size=(2, 6, 4)).astype(np.float32)
+    mask = rng.random((6, 4)) < 0.7
+    counted = np.ones(6, np.float32) if count_dropped else keep.astype(np.float32)
+    denominator = core.aggregation_denominator(mask, counted, mode=mode, constant_length=constant(mode))
+    order = np.argsort(~keep, kind="stable")  # kept rows in front, dropped ones behind with weight 0
+
+    def gradient(rows, weights):
+        def loss(x):
+            terms, _, _ = core.ppo_terms(
+                x[rows], log_probs[rows], advantages[rows], mask[rows], clip_low=0.2, clip_high=0.28, clip_dual=3.0
+            )
+            return core.aggregate(terms, mask[rows], weights, mode=mode, denominator=denominator)
+
+        return jax.grad(loss)(log_probs + 0.1)
+
+    masked = gradient(np.arange(6), keep.astype(np.float32))
+    compact = gradient(order, keep[order].astype(np.float32))
+    np.testing.assert_allclose(compact, masked, rtol=1e-5, atol=1e-7)
+    assert not np.asarray(masked)[~keep].any()
