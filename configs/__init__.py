@@ -32,6 +32,7 @@ PRESETS = Registry(
         ("top_p", "configs.filters:top_p"),
         ("tiny", "configs.models.tiny:tiny"),
         ("small", "configs.models.small:small"),
+        ("quickstart", "configs.quickstart:quickstart"),
         ("cpu_debug", "configs.hardware.cpu_debug:cpu_debug"),
     ),
 )

@@ -29,8 +29,8 @@ def use_env(config: Config, name: str, **options: Any) -> Config:
     return change(config, env={"name": name, "options": {**kept, **options}})
 
 
-def tiny_run(config: Config, *, turns: int, max_new_tokens: int) -> Config:
-    """Sizes shared by the tiny environments: a policy of 0.3 M parameters, one CPU core, minutes.
+def tiny_run(config: Config, *, warm_start: str, turns: int, max_new_tokens: int) -> Config:
+    """Sizes shared by the tiny environments: a warm-started policy of 0.3 M parameters, one CPU core, minutes.
 
     Early stopping is off, since these runs show what happens after a collapse; validation measures mutual information
     on 32 prompts, so its ceiling is ln 32. Buckets are as wide as the longest usual row: one compiled program serves
@@ -39,6 +39,7 @@ def tiny_run(config: Config, *, turns: int, max_new_tokens: int) -> Config:
     return change(
         config,
         steps=120,
+        model={"init": "warm_start", "warm_start": warm_start},
         rollout={
             "prompts": 8,
             "group_size": 16,

@@ -1,8 +1,8 @@
 """Train any composition of presets.
 
-    python -m experiments.train preset=paper,frozen_lake_tiny,grpo,top_p steps=50 seed=1
-    python -m experiments.train config=runs/<run>/config.json        # the same run again
-    python -m experiments.train resume=runs/<run>                    # go on after its newest checkpoint
+python -m experiments.train preset=paper,frozen_lake_tiny,grpo,top_p steps=50 seed=1
+python -m experiments.train config=runs/<run>/config.json        # the same run again
+python -m experiments.train resume=runs/<run>                    # go on after its newest checkpoint
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every pytree of the system, in one place.
+"""Every data type that crosses a border of the system, in one place.
 
 Axis legend (the same letters everywhere):
 
@@ -18,6 +18,7 @@ G rollouts attend to its keys and values. Log-probs are in nats, float32, whatev
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -26,6 +27,23 @@ from flax import struct
 
 Array = jax.Array | np.ndarray
 Params = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Responses:
+    """One turn of B rows, as sampled; NumPy.
+
+    Attributes:
+      tokens: [B, N] int32, right padded; only the first ``lengths`` of a row mean anything.
+      lengths: [B] int32, sampled tokens, the end-of-turn token included; 0 for rows that were not active.
+      log_probs: [B, N] float32 (nats), of the sampled tokens under the tempered policy; 0 behind the length.
+      ended: [B] bool, true when the row stopped at an end-of-turn token, false when it was cut at N.
+    """
+
+    tokens: np.ndarray
+    lengths: np.ndarray
+    log_probs: np.ndarray
+    ended: np.ndarray
 
 
 @struct.dataclass

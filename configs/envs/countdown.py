@@ -28,5 +28,5 @@ def countdown_tiny(config: Config) -> Config:
         observation_format="compact",
         instructions="terse",
     )
-    config = tiny_run(config, turns=1, max_new_tokens=56)
+    config = tiny_run(config, warm_start="countdown_tiny", turns=1, max_new_tokens=56)
     return change(config, algorithm={"entropy_coef": 0.005}, optim={"lr": 3e-4})

@@ -28,14 +28,14 @@ def frozen_lake_tiny(config: Config) -> Config:
     are never locked.
     """
     config = _tiny_lake(config, max_turns=1, max_actions_per_turn=10)
-    config = tiny_run(config, turns=1, max_new_tokens=32)
+    config = tiny_run(config, warm_start="frozen_lake_tiny", turns=1, max_new_tokens=32)
     return change(config, algorithm={"entropy_coef": 0.02})
 
 
 def frozen_lake_turns_tiny(config: Config) -> Config:
     """Three turns of up to two moves on 4x4 lakes for a tiny policy; the rate is lower than for one-turn plans."""
     config = _tiny_lake(config, max_turns=3, max_actions_per_turn=2)
-    config = tiny_run(config, turns=3, max_new_tokens=32)
+    config = tiny_run(config, warm_start="frozen_lake_turns_tiny", turns=3, max_new_tokens=32)
     return change(config, algorithm={"entropy_coef": 0.02}, optim={"lr": 3e-4})
 
 

@@ -42,5 +42,5 @@ def sokoban_tiny(config: Config) -> Config:
         max_actions_per_turn=4,
         max_actions=4,
     )
-    config = tiny_run(config, turns=1, max_new_tokens=40)
+    config = tiny_run(config, warm_start="sokoban_tiny", turns=1, max_new_tokens=40)
     return change(config, algorithm={"entropy_coef": 0.005}, optim={"lr": 1.5e-4})

@@ -39,7 +39,8 @@ class ModelSection:
       preset: a key of ``ragen_jax.models.config.PRESETS``.
       init: "random"; "warm_start" (supervised start for this environment, cached by content hash); "bundled" (the
         small policy that ships with the package); or the path of a run folder or policy folder.
-      warm_start: a key of ``ragen_jax.training.warm_start.PRESETS``, used by ``init="warm_start"``.
+      warm_start: a key of ``ragen_jax.training.warm_start.PRESETS``: the recipe that ``init="warm_start"`` follows and
+        by which ``init="bundled"`` is checked; other values of ``init`` leave it unread.
       critic_preset: network of the critic, for algorithms that need one.
       compute_dtype: dtype of activations; log-probs, softmax and losses are float32 always.
     """

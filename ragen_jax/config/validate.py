@@ -310,15 +310,10 @@ def _model(config: Config) -> Iterator[str]:
     for name, preset in (("preset", model.preset), ("critic_preset", model.critic_preset)):
         if preset not in PRESETS and not (name == "critic_preset" and preset == ""):
             yield f"model.{name}: {unknown_name('model preset', preset, PRESETS)}"
-    if model.init == "warm_start" and not model.warm_start:
+    if model.init in ("warm_start", "bundled") and not model.warm_start:
         yield (
-            "model.init=warm_start needs model.warm_start, which is empty; name a preset of "
+            f"model.init={model.init} needs model.warm_start, which is empty; name a preset of "
             "ragen_jax.training.warm_start.PRESETS"
-        )
-    if model.init != "warm_start" and model.warm_start:
-        yield (
-            f"model.warm_start={model.warm_start} has no effect with model.init={model.init}; use "
-            "model.init=warm_start or leave it out"
         )
     words = ("random", "warm_start", "bundled")
     if model.init not in words and not Path(model.init).is_dir():

@@ -13,6 +13,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.sharding import Mesh
 
 from ragen_jax.learner.score import ScoreConfig
@@ -21,7 +22,7 @@ from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.head import token_log_probs
 from ragen_jax.models.sharding import replicated
 from ragen_jax.models.transformer import continuation_pass, prompt_pass
-from ragen_jax.types import Array, CrossScores, Params, ReasoningPairs
+from ragen_jax.types import CrossScores, Params, ReasoningPairs
 
 
 @dataclasses.dataclass(frozen=True)

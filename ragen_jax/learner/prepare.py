@@ -74,7 +74,7 @@ def _advantages(
     turn_ids: Array,
     keep: Array,
     scale: Array,
-) -> tuple[Array, Array, dict[str, Array]]:
+) -> tuple[jax.Array, jax.Array, dict[str, jax.Array]]:
     inputs = AdvantageInputs(
         rewards=returns,
         valid=valid,
@@ -167,6 +167,9 @@ def prepare(
     )
 
 
+_denominator = jax.jit(aggregation_denominator, static_argnames=("mode", "constant_length"))
+
+
 def denominators(prepared: PreparedBatch, groups: np.ndarray, settings: PrepareConfig) -> tuple[float, float]:
     """What the actor's and the critic's loss of one optimiser batch are divided by.
 
@@ -186,12 +189,13 @@ def denominators(prepared: PreparedBatch, groups: np.ndarray, settings: PrepareC
     mask = np.asarray(batch.response_mask)
     kept_tokens = float((mask[groups] * (np.asarray(batch.weights)[groups] > 0)[..., None]).sum())
     if settings.normalizer == "rollout":
-        part, counted, share = mask, np.ones(mask.shape[:2], np.float32), len(groups) / prepared.kept
+        counted, share = np.ones(mask.shape[:2], np.float32), len(groups) / prepared.kept
     else:
-        part, counted, share = mask[groups], np.asarray(batch.weights)[groups], 1.0
+        counted, share = np.zeros(mask.shape[:2], np.float32), 1.0
+        counted[groups] = np.asarray(batch.weights)[groups]
     constant = settings.constant_length if settings.aggregation == "seq-mean-token-sum-norm" else None
-    actor = aggregation_denominator(
-        part.reshape(-1, part.shape[-1]),
+    actor = _denominator(
+        mask.reshape(-1, mask.shape[-1]),
         counted.reshape(-1),
         mode=settings.aggregation,
         constant_length=constant,

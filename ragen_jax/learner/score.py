@@ -32,7 +32,7 @@ class ScoreConfig:
     dtype: str = "float32"
 
 
-def predicting_states(prompts: PromptCache, hidden: Array) -> Array:
+def predicting_states(prompts: PromptCache, hidden: Array) -> jax.Array:
     """States that predict each token: [P, G, T, d] -> [P, G, T, d], shifted right by one.
 
     Token 0 is predicted by the last prompt token, token t by token t - 1.
@@ -50,7 +50,7 @@ def group_states(
     *,
     dtype: str,
     remat: bool = False,
-) -> Array:
+) -> jax.Array:
     """States [P, G, T, d] that predict the tokens [P, G, T] after the first prompts [P, Lx]; each prompt runs once."""
     chex.assert_rank([prompt_tokens, tokens], [2, 3])
     prompts = prompt_pass(params, config, prompt_tokens, prompt_mask, dtype=dtype, remat=remat)
@@ -67,7 +67,7 @@ def response_log_probs(
     tokens: Array,
     *,
     remat: bool = False,
-) -> tuple[Array, Array]:
+) -> tuple[jax.Array, jax.Array]:
     """Log-prob and entropy of every token.
 
     Args:
@@ -97,7 +97,7 @@ def group_values(
     *,
     dtype: str,
     remat: bool = False,
-) -> Array:
+) -> jax.Array:
     """Critic values [P, G, T] float32: the value at t is that of the state before token t."""
     decoder = params["decoder"]
     states = group_states(decoder, config, prompt_tokens, prompt_mask, tokens, dtype=dtype, remat=remat)
@@ -113,10 +113,10 @@ def score(
     prompt_mask: Array,
     tokens: Array,
     micro_groups: int,
-) -> Array:
+) -> jax.Array:
     """``response_log_probs`` without gradients, ``micro_groups`` groups at a time: [P, G, T] (nats)."""
 
-    def piece(args: tuple[Array, Array, Array]) -> Array:
+    def piece(args: tuple[Array, Array, Array]) -> jax.Array:
         return response_log_probs(params, config, settings, *args)[0]
 
     return _by_groups(piece, (prompt_tokens, prompt_mask, tokens), micro_groups)
@@ -131,16 +131,16 @@ def score_values(
     tokens: Array,
     micro_groups: int,
     dtype: str,
-) -> Array:
+) -> jax.Array:
     """``group_values`` without gradients, ``micro_groups`` groups at a time: [P, G, T]."""
 
-    def piece(args: tuple[Array, Array, Array]) -> Array:
+    def piece(args: tuple[Array, Array, Array]) -> jax.Array:
         return group_values(params, config, *args, dtype=dtype)
 
     return _by_groups(piece, (prompt_tokens, prompt_mask, tokens), micro_groups)
 
 
-def _by_groups(piece, arrays: tuple[Array, ...], micro_groups: int) -> Array:  # noqa: ANN001 - arrays -> array
+def _by_groups(piece, arrays: tuple[Array, ...], micro_groups: int) -> jax.Array:
     split = tuple(x.reshape(-1, micro_groups, *x.shape[1:]) for x in arrays)
     out = jax.lax.map(piece, split)
     return out.reshape(-1, *out.shape[2:])

@@ -82,16 +82,10 @@ def actor_terms(
     log_probs, entropy = response_log_probs(
         params, settings.model, settings.scoring, batch.prompt_tokens, batch.prompt_mask, batch.tokens, remat=True
     )
+    width = batch.response_mask.shape[-1]
     log_probs, entropy, old, ref, advantages, mask = (
-        x.reshape(-1, x.shape[-1])
-        for x in (
-            log_probs,
-            entropy,
-            batch.old_log_probs,
-            batch.ref_log_probs,
-            batch.advantages,
-            batch.response_mask,
-        )
+        jnp.reshape(x, (-1, width))
+        for x in (log_probs, entropy, batch.old_log_probs, batch.ref_log_probs, batch.advantages, batch.response_mask)
     )
     weights = batch.weights.reshape(-1)
     reduce = functools.partial(
@@ -130,7 +124,7 @@ def actor_terms(
 
 def critic_term(
     params: Params, settings: UpdateConfig, batch: LearnerBatch, denominator: Array
-) -> tuple[Array, Array]:
+) -> tuple[jax.Array, jax.Array]:
     """Critic loss on some groups (token mean) and the number of clipped tokens, both []."""
     assert settings.critic is not None
     values = group_values(
@@ -142,8 +136,9 @@ def critic_term(
         dtype=settings.scoring.dtype,
         remat=True,
     )
+    width = batch.response_mask.shape[-1]
     values, old, returns, mask = (
-        x.reshape(-1, x.shape[-1]) for x in (values, batch.values, batch.returns, batch.response_mask)
+        jnp.reshape(x, (-1, width)) for x in (values, batch.values, batch.returns, batch.response_mask)
     )
     weights = (batch.weights.reshape(-1) > 0).astype(jnp.float32)
     loss, clipped = value_terms(values, old, returns, mask, value_clip=settings.value_clip)
@@ -181,12 +176,12 @@ def accumulate(
     """
     micro = settings.micro_groups
 
-    def actor_loss(params: Params, part: LearnerBatch) -> tuple[Array, tuple[ObjectiveTerms, UpdateSums]]:
+    def actor_loss(params: Params, part: LearnerBatch) -> tuple[jax.Array, tuple[ObjectiveTerms, UpdateSums]]:
         terms, sums = actor_terms(params, settings, part, denominator)
         terms = jax.tree.map(lambda term: term * loss_scale, terms)
         return terms.actor, (terms, sums)
 
-    def critic_loss(params: Params, part: LearnerBatch) -> tuple[Array, Array]:
+    def critic_loss(params: Params, part: LearnerBatch) -> tuple[jax.Array, jax.Array]:
         return critic_term(params, settings, part, critic_denominator)
 
     def body(index: Array, carry: tuple) -> tuple:
@@ -194,18 +189,16 @@ def accumulate(
         position = index * micro + jnp.arange(micro)
         groups = order[jnp.minimum(position, order.shape[0] - 1)]
         part = jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x[groups], row_sharding(mesh)), batch)
-        part = part.replace(weights=part.weights * (position < count)[:, None])
+        part = dataclasses.replace(part, weights=part.weights * (position < count)[:, None])
         actor_gradient, (part_terms, part_sums) = jax.grad(actor_loss, has_aux=True)(state.params, part)
         critic_gradient = None
         if settings.critic is not None:
-            (value, clipped), critic_gradient = jax.value_and_grad(critic_loss, has_aux=True)(
-                state.critic_params, part
-            )
-            part_terms = part_terms.replace(value=value)
-            part_sums = part_sums.replace(clipped_value=clipped)
+            (value, clipped), critic_gradient = jax.value_and_grad(critic_loss, has_aux=True)(state.critic_params, part)
+            part_terms = dataclasses.replace(part_terms, value=value)
+            part_sums = dataclasses.replace(part_sums, clipped_value=clipped)
         gap = jnp.maximum(sums.max_ratio_gap, part_sums.max_ratio_gap)
         gradients = jax.tree.map(jnp.add, gradients, (actor_gradient, critic_gradient))
-        sums = jax.tree.map(jnp.add, sums, part_sums).replace(max_ratio_gap=gap)
+        sums = dataclasses.replace(jax.tree.map(jnp.add, sums, part_sums), max_ratio_gap=gap)
         return gradients, jax.tree.map(jnp.add, terms, part_terms), sums
 
     zero = jnp.zeros((), jnp.float32)
@@ -224,7 +217,7 @@ def build_update(
     state: TrainState,
     *,
     mesh: Mesh,
-) -> Callable[..., tuple[TrainState, dict[str, Array]]]:
+) -> Callable[..., tuple[TrainState, dict[str, jax.Array]]]:
     """Compile the update for one state layout.
 
     Args:
@@ -249,14 +242,14 @@ def build_update(
         denominator: Array,
         critic_denominator: Array,
         loss_scale: Array,
-    ) -> tuple[TrainState, dict[str, Array]]:
+    ) -> tuple[TrainState, dict[str, jax.Array]]:
         (actor_gradient, critic_gradient), terms, sums = accumulate(
             state, settings, batch, order, count, denominator, critic_denominator, loss_scale, mesh=mesh
         )
         norm = optax.global_norm(actor_gradient)
         finite = jnp.isfinite(norm) & jnp.isfinite(terms.actor)
         changes, opt_state = actor_optimizer.update(actor_gradient, state.opt_state, state.params)
-        new = state.replace(params=optax.apply_updates(state.params, changes), opt_state=opt_state)
+        new = dataclasses.replace(state, params=optax.apply_updates(state.params, changes), opt_state=opt_state)
         tokens = jnp.maximum(sums.tokens, 1.0)
         metrics = {
             "loss/task": terms.task,
@@ -277,8 +270,8 @@ def build_update(
             changes, critic_opt_state = critic_optimizer.update(
                 critic_gradient, state.critic_opt_state, state.critic_params
             )
-            new = new.replace(
-                critic_params=optax.apply_updates(state.critic_params, changes), critic_opt_state=critic_opt_state
+            new = dataclasses.replace(
+                new, critic_params=optax.apply_updates(state.critic_params, changes), critic_opt_state=critic_opt_state
             )
             metrics["loss/value"] = terms.value
             metrics["gradient/critic_norm"] = critic_norm

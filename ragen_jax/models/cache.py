@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax.numpy as jnp
 from flax import struct
 
@@ -75,7 +77,8 @@ def empty_rows(config: ModelConfig, prompts: PromptCache, *, group_size: int, ca
 def grow_rows(cache: RowCache, *, capacity: int) -> RowCache:
     """The same cache with more slots."""
     extra = capacity - cache.capacity
-    return cache.replace(
+    return dataclasses.replace(
+        cache,
         keys=tuple(jnp.pad(k, ((0, 0), (0, 0), (0, 0), (0, extra))) for k in cache.keys),
         values=tuple(jnp.pad(v, ((0, 0), (0, 0), (0, extra), (0, 0))) for v in cache.values),
         mask=jnp.pad(cache.mask, ((0, 0), (0, extra))),

@@ -13,7 +13,7 @@ from ragen_jax.types import Array, Params
 CHUNK = 4096  # rows of logits alive at once
 
 
-def logits(params: Params, config: ModelConfig, hidden: Array, *, vocab_size: int) -> Array:
+def logits(params: Params, config: ModelConfig, hidden: Array, *, vocab_size: int) -> jax.Array:
     """Float32 logits [..., vocab_size]; embedding rows that no token uses are left out."""
     table = params["embedding" if config.tied else "head"][:vocab_size]
     return jnp.einsum("...d,vd->...v", hidden, table.astype(hidden.dtype), preferred_element_type=jnp.float32)
@@ -28,7 +28,7 @@ def token_log_probs(
     vocab_size: int,
     temperature: float,
     chunk: int = CHUNK,
-) -> tuple[Array, Array]:
+) -> tuple[jax.Array, jax.Array]:
     """Log-prob of the targets and entropy of the distribution they were drawn from.
 
     Args:
@@ -47,7 +47,7 @@ def token_log_probs(
     flat, ids = hidden.reshape(-1, config.width), targets.reshape(-1)
 
     @jax.checkpoint
-    def piece(states: Array, wanted: Array) -> tuple[Array, Array]:
+    def piece(states: Array, wanted: Array) -> tuple[jax.Array, jax.Array]:
         scores = logits(params, config, states, vocab_size=vocab_size)
         return log_probs_and_entropy(scores, wanted, temperature=temperature)
 

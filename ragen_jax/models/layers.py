@@ -61,7 +61,7 @@ def attend(query: Array, parts: list[tuple[Array, Array, Array]]) -> Array:
         scores.append(score.reshape(keys.shape[0], kv, share * length, -1))
     unfolded = [_unfold(s.max(axis=-1, keepdims=True), rows) for s in scores]
     top = jax.lax.stop_gradient(jnp.stack(unfolded).max(axis=0))  # [R, kv, q, 1]
-    total, out = 0.0, 0.0
+    total = out = jnp.zeros(())
     for score, (keys, values, _) in zip(scores, parts, strict=True):
         weight = jnp.exp(score - _fold(top, rows // keys.shape[0]))
         total += _unfold(weight.sum(axis=-1, keepdims=True), rows)

@@ -6,6 +6,8 @@ into the nested dict that everything else works on, with the layers stacked on a
 
 from __future__ import annotations
 
+import functools
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -53,8 +55,13 @@ class Decoder(nnx.Module):
             self.head = normal(config.vocab_rows, d)
 
 
-def init_params(config: ModelConfig, key: Array) -> Params:
+def init_params(config: ModelConfig, key: jax.Array) -> Params:
     """Random parameters as a nested dict of float32 arrays; layer parameters are stacked on axis 0."""
+    return _init_params(config, key)
+
+
+@functools.partial(jax.jit, static_argnums=(0,))
+def _init_params(config: ModelConfig, key: jax.Array) -> Params:
     _, state = nnx.split(Decoder(config, rngs=nnx.Rngs(params=key)))
     return nnx.to_pure_dict(state)
 
@@ -82,10 +89,10 @@ def prompt_pass(
     causal = jnp.tril(jnp.ones((tokens.shape[1],) * 2, bool))
     visible = causal & mask[:, None, :]
 
-    def layer(x: Array, weights: Params) -> tuple[Array, tuple[Array, Array]]:
+    def layer(x: Array, weights: Params) -> tuple[jax.Array, tuple[Array, Array]]:
         stored = {}
 
-        def attention(query: Array, keys: Array, values: Array) -> Array:
+        def attention(query: Array, keys: Array, values: Array) -> jax.Array:
             stored["kv"] = (keys, values)
             return attend(query, [(keys, values, visible)])
 
@@ -106,7 +113,7 @@ def continuation_pass(
     segments: Array | None = None,
     offsets: Array | None = None,
     remat: bool = False,
-) -> Array:
+) -> jax.Array:
     """Run G continuations of every prompt; the prompt's keys and values are read, not recomputed.
 
     Args:
@@ -134,10 +141,10 @@ def continuation_pass(
     own = jnp.broadcast_to(own, (rows, length, length))
     visible = prompts.mask[:, None, :]
 
-    def layer(x: Array, inputs: tuple[Params, Array, Array]) -> tuple[Array, None]:
+    def layer(x: Array, inputs: tuple[Params, Array, Array]) -> tuple[jax.Array, None]:
         weights, prompt_keys, prompt_values = inputs
 
-        def attention(query: Array, keys: Array, values: Array) -> Array:
+        def attention(query: Array, keys: Array, values: Array) -> jax.Array:
             return attend(query, [(prompt_keys, prompt_values, visible), (keys, values, own)])
 
         return block(config, weights, x, cos, sin, attention), None
@@ -178,7 +185,7 @@ def cached_pass(
     all_keys, all_values = [], []
     for index in range(config.layers):
 
-        def attention(query: Array, keys: Array, values: Array, index: int = index) -> Array:
+        def attention(query: Array, keys: Array, values: Array, index: int = index) -> jax.Array:
             own_keys = jax.lax.dynamic_update_slice(rows.keys[index], keys, (0, 0, 0, rows.slot))
             own_values = jax.lax.dynamic_update_slice(rows.values[index], values, (0, 0, rows.slot, 0))
             all_keys.append(own_keys)

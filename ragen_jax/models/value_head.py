@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
+from jax import Array
 
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.transformer import init_params
-from ragen_jax.types import Array, Params
+from ragen_jax.types import Params
 
 
 def init_critic(config: ModelConfig, key: Array) -> Params:

@@ -23,8 +23,9 @@ from ragen_jax.envs.base import Observation, StepResult, TextEnv
 from ragen_jax.envs.parsing import parse_reply
 from ragen_jax.rollout.assemble import Row, assemble, pad_left, pad_right
 from ragen_jax.rollout.episodes import Episode, Rollout, RolloutInfo, TurnRecord
-from ragen_jax.rollout.policy import Policy, Responses
+from ragen_jax.rollout.policy import Policy
 from ragen_jax.rollout.prompting import THINK_MARKER, ChatFormat, UserMessages, closed_reasoning
+from ragen_jax.types import Responses
 
 
 class Pool(Protocol):

@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Protocol
 
 import numpy as np
 
-
-@dataclasses.dataclass(frozen=True)
-class Responses:
-    """One turn of B rows, as sampled.
-
-    Attributes:
-      tokens: [B, N] int32, right padded; only the first ``lengths`` of a row mean anything.
-      lengths: [B] int32, sampled tokens, the end-of-turn token included; 0 for rows that were not active.
-      log_probs: [B, N] float32 (nats), of the sampled tokens under the tempered policy; 0 behind the length.
-      ended: [B] bool, true when the row stopped at an end-of-turn token, false when it was cut at N.
-    """
-
-    tokens: np.ndarray
-    lengths: np.ndarray
-    log_probs: np.ndarray
-    ended: np.ndarray
+from ragen_jax.types import Responses
 
 
 class Session(Protocol):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ragen_jax.rollout.policy import Responses
 from ragen_jax.rollout.tokenizer import Tokenizer
+from ragen_jax.types import Responses
 
 Script = Callable[[int, int], str | Sequence[int]]
 """(row, turn) -> reply: text (everything behind the think marker), or ids exactly as they shall be "sampled"."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-
-from ragen_jax.types import Array
+from jax import Array
 
 BISECTIONS = 24
 
@@ -33,7 +32,7 @@ def truncate(probabilities: Array, *, top_p: float, top_k: int) -> Array:
     return out
 
 
-def _keep(probabilities: Array, enough) -> Array:  # noqa: ANN001 - predicate on the kept rows
+def _keep(probabilities: Array, enough) -> Array:
     def halve(_: int, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = bounds
         middle = (low + high) / 2

@@ -12,17 +12,17 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.sharding import Mesh
 
 from ragen_jax.core.log_probs import log_probs_and_entropy
-from ragen_jax.models.sharding import put_rows
 from ragen_jax.models.cache import PromptCache, RowCache, empty_rows, grow_rows
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.head import logits
+from ragen_jax.models.sharding import put_rows, replicated
 from ragen_jax.models.transformer import cached_pass, prompt_pass
-from ragen_jax.rollout.policy import Responses
 from ragen_jax.sampling.logits import draw, truncate
-from ragen_jax.types import Array, Params
+from ragen_jax.types import Params, Responses
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,10 +50,13 @@ class SamplerConfig:
     observation_room: int = 16
 
 
-@functools.partial(jax.jit, static_argnums=(1, 4))
-def prefill(params: Params, config: ModelConfig, tokens: Array, mask: Array, dtype: str) -> PromptCache:
-    """Run first prompts [P, Lx] once."""
-    return prompt_pass(params, config, tokens, mask, dtype=dtype)
+@functools.partial(jax.jit, static_argnums=(1, 4, 5, 6))
+def prefill(
+    params: Params, config: ModelConfig, tokens: Array, mask: Array, dtype: str, group_size: int, capacity: int
+) -> tuple[PromptCache, RowCache]:
+    """Run first prompts [P, Lx] once and make room for the rows of their groups."""
+    prompts = prompt_pass(params, config, tokens, mask, dtype=dtype)
+    return prompts, empty_rows(config, prompts, group_size=group_size, capacity=capacity)
 
 
 @functools.partial(jax.jit, static_argnums=(1,), donate_argnums=(3,))
@@ -72,7 +75,7 @@ def decode(
     prompts: PromptCache,
     rows: RowCache,
     active: Array,
-    key: Array,
+    seed: Array,
 ) -> tuple[RowCache, Array, Array, Array, Array]:
     """Sample one turn.
 
@@ -83,13 +86,15 @@ def decode(
       prompts: cache of the first prompts.
       rows: cache of the rows, consumed.
       active: [B] bool, rows that answer.
-      key: PRNG key of this turn; row b draws from ``fold_in(key, b)``, whatever the other rows do.
+      seed: [n] uint32, numbers that make the key of this turn; row b draws from ``fold_in(key, b)``, whatever the
+        other rows do.
 
     Returns:
       The rows' cache, tokens [B, N], log-probs [B, N] (nats, tempered, before any truncation), lengths [B],
       ended [B] (stopped at a stop token).
     """
     count, new = active.shape[0], settings.max_new_tokens
+    key = functools.reduce(jax.random.fold_in, seed, jax.random.key(0))
     row_keys = jax.vmap(functools.partial(jax.random.fold_in, key))(jnp.arange(count))
     uniforms = jax.vmap(lambda k: jax.random.uniform(k, (new,)))(row_keys)
     stops = jnp.asarray(settings.stop_ids, jnp.int32)
@@ -136,32 +141,41 @@ class SamplerSession:
     """One conversation of P x G rows (the ``Session`` protocol of ``rollout.policy``)."""
 
     def __init__(
-        self, sampler: Sampler, prompt_tokens: np.ndarray, prompt_mask: np.ndarray, *, group_size: int, max_turns: int,
+        self,
+        sampler: Sampler,
+        prompt_tokens: np.ndarray,
+        prompt_mask: np.ndarray,
+        *,
+        group_size: int,
+        max_turns: int,
         seed: tuple[int, ...],
     ) -> None:
         """Run the prompts."""
         self._sampler = sampler
-        self._group_size = group_size
+        self._seed = seed
         self._turn = 0
-        self._key = jax.random.key(0)
-        for part in seed:
-            self._key = jax.random.fold_in(self._key, part)
         settings = sampler.settings
         tokens, mask = put_rows((prompt_tokens, prompt_mask), sampler.mesh)
-        self._prompts = prefill(sampler.params, sampler.config, tokens, mask, settings.dtype)
-        self._used = 0
         capacity = max_turns * settings.max_new_tokens + (max_turns - 1) * settings.observation_room
-        self._rows = empty_rows(sampler.config, self._prompts, group_size=group_size, capacity=capacity)
+        self._used = 0
+        self._prompts, self._rows = prefill(
+            sampler.params, sampler.config, tokens, mask, settings.dtype, group_size, capacity
+        )
 
     def respond(self, active: np.ndarray) -> Responses:
         """Sample one turn for the active rows, [B] bool."""
         sampler = self._sampler
         self._reserve(sampler.settings.max_new_tokens)
-        key = jax.random.fold_in(self._key, self._turn)
+        seed = np.asarray((*self._seed, self._turn), np.uint32)
         self._turn += 1
         self._rows, *outputs = decode(
-            sampler.params, sampler.config, sampler.settings, self._prompts, self._rows,
-            put_rows(np.asarray(active, bool), sampler.mesh), key,
+            sampler.params,
+            sampler.config,
+            sampler.settings,
+            self._prompts,
+            self._rows,
+            put_rows(np.asarray(active, bool), sampler.mesh),
+            jax.device_put(seed, replicated(sampler.mesh)),
         )
         tokens, log_probs, lengths, ended = jax.device_get(outputs)
         self._used += int(lengths.max(initial=0))

@@ -16,7 +16,7 @@ from jax.sharding import Mesh
 
 from ragen_jax.config.schema import Config
 from ragen_jax.config.serial import from_json
-from ragen_jax.config.validate import check_mesh, validate
+from ragen_jax.config.validate import VALIDATION_WALK, check_mesh, validate
 from ragen_jax.envs import env_config, make_env
 from ragen_jax.envs.instances import DistinctSeeds, distinct_seeds
 from ragen_jax.envs.pool import EnvPool
@@ -38,7 +38,7 @@ from ragen_jax.rollout.tokenizer import Tokenizer
 from ragen_jax.sampling.sampler import Sampler, SamplerConfig
 from ragen_jax.training.run_folder import RunFolder
 from ragen_jax.training.warm_start import load_policy, policy_key, recipe, warm_start
-from ragen_jax.types import Array, Params, TrainState
+from ragen_jax.types import Params, TrainState
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Components:
     validation_seeds: DistinctSeeds
     state: TrainState
     reference: Params | None
-    update: Callable[..., tuple[TrainState, dict[str, Array]]]
+    update: Callable[..., tuple[TrainState, dict[str, jax.Array]]]
 
     def sampler(self, params: Params, *, version: int, temperature: float | None = None) -> Sampler:
         """A policy that samples from some parameters, at the rollout temperature unless another is given."""
@@ -149,11 +149,7 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
             f"{model.vocab_rows} rows: choose a larger model.preset"
         )
     critic = _critic(config)
-    scoring = ScoreConfig(
-        vocab_size=chat.tokenizer.vocab_size,
-        temperature=config.rollout.temperature,
-        dtype=config.model.compute_dtype,
-    )
+    scoring = _scoring(config, chat)
     params = _initial_params(config, model, chat, scoring, say)
     critic_params = None if critic is None else init_critic(critic, jax.random.key(config.seed + 1))
     actor_optimizer, critic_optimizer = _optimizers(config, critic)
@@ -191,10 +187,26 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
             lambda: make_env(config.env.name, **validation_config),
             first_seed=config.validation.seed,
             count=config.validation.prompts,
+            walk=VALIDATION_WALK,
         ),
         state=state,
         reference=jax.tree.map(jnp.copy, state.params) if config.algorithm.kl_coef else None,
         update=build_update(update_settings, actor_optimizer, critic_optimizer, state, mesh=mesh),
+    )
+
+
+def initial_policy(config: Config, *, say: Callable[[str], None] = logger.info) -> Params:
+    """The policy that a run of this configuration begins with; a warm start is trained now and cached."""
+    validate(config)
+    chat = ChatFormat(Tokenizer.tiny())
+    return _initial_params(config, model_config(config.model.preset), chat, _scoring(config, chat), say)
+
+
+def _scoring(config: Config, chat: ChatFormat) -> ScoreConfig:
+    return ScoreConfig(
+        vocab_size=chat.tokenizer.vocab_size,
+        temperature=config.rollout.temperature,
+        dtype=config.model.compute_dtype,
     )
 
 
@@ -264,6 +276,7 @@ def _initial_params(
             chat,
             scoring,
             recipe(config.model.warm_start),
+            show_rewards=config.rollout.show_rewards,
             say=say,
         )
     path = Path(init)
@@ -275,7 +288,13 @@ def _initial_params(
 def _bundled(config: Config, model: ModelConfig, chat: ChatFormat) -> Params:
     facts = json.loads((BUNDLED_POLICY / "policy.json").read_text(encoding="utf-8"))
     key = policy_key(
-        config.env.name, dict(config.env.options), model, chat, recipe(config.model.warm_start), facts["seed"]
+        config.env.name,
+        dict(config.env.options),
+        model,
+        chat,
+        recipe(config.model.warm_start),
+        show_rewards=config.rollout.show_rewards,
+        seed=facts["seed"],
     )
     if key != facts["key"]:
         raise ValueError(

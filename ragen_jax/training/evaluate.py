@@ -14,7 +14,7 @@ from ragen_jax.rollout.episodes import Episode, RolloutInfo
 from ragen_jax.rollout.metrics import rollout_metrics
 from ragen_jax.rollout.reasoning_pairs import first_turn_pairs
 from ragen_jax.training.build import VALIDATION, Components
-from ragen_jax.types import CrossScores, Params, ReasoningPairs
+from ragen_jax.types import Array, CrossScores, Params, ReasoningPairs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,8 +61,11 @@ def validate_policy(parts: Components, params: Params, *, step: int) -> Validati
         bucket = config.rollout.max_new_tokens
         pairs = [first_turn_pairs(rollout.batch, rollout.info, bucket=bucket) for rollout in rollouts]
         scores = score_pairs(parts, params, join_pairs(pairs, samples=config.validation.collapse_samples))
-        metrics |= named(collapse_metrics(scores, mix=config.collapse.mix)[0], "validation/collapse")
+        metrics |= named(measure(scores, mix=config.collapse.mix)[0], "validation/collapse")
     return Validation(metrics=metrics, episodes=episodes)
+
+
+measure = jax.jit(collapse_metrics, static_argnames=("mix", "std_eps", "ema_decay"))
 
 
 def score_pairs(parts: Components, params: Params, pairs: ReasoningPairs) -> CrossScores:
@@ -86,7 +89,7 @@ def join_pairs(pairs: list[ReasoningPairs], *, samples: int) -> ReasoningPairs:
     )
 
 
-def _widen(rows: np.ndarray, width: int) -> np.ndarray:
+def _widen(rows: Array, width: int) -> np.ndarray:
     """Left padded rows, padded further."""
     return np.pad(rows, ((0, 0), (width - rows.shape[1], 0)))
 

@@ -171,7 +171,9 @@ class _Run:
             actor.stop()
         if reason is None and self.step < config.steps:
             self._save()
-            logger.warning("stopped by %s after step %d; resume=%s goes on", stop.requested, self.step, self.folder.path)
+            logger.warning(
+                "stopped by %s after step %d; resume=%s goes on", stop.requested, self.step, self.folder.path
+            )
             return f"interrupted by {stop.requested}"
         if self.validated != self.step:
             self.writer.write(self.step, self._validate())
@@ -290,11 +292,13 @@ class _Run:
 
     def _give_up_on_batch(self, rollout: Rollout) -> None:
         path = self.folder.path / f"nonfinite_step_{self.step}.npz"
-        np.savez(path, **{field.name: getattr(rollout.batch, field.name) for field in dataclasses.fields(rollout.batch)})
+        np.savez(
+            path, **{field.name: getattr(rollout.batch, field.name) for field in dataclasses.fields(rollout.batch)}
+        )
         self._save()
         raise NonFiniteUpdateError(
-            f"the loss or a gradient of step {self.step + 1} is not finite; the update was not applied, the batch is in "
-            f"{path}, the state is saved; lower optim.lr or look at the batch"
+            f"the loss or a gradient of step {self.step + 1} is not finite; the update was not applied, the batch is "
+            f"in {path}, the state is saved; lower optim.lr or look at the batch"
         )
 
     def _give_up_on_environment(self, rollout: Rollout, share: float) -> None:

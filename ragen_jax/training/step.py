@@ -10,8 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ragen_jax.core.collapse import collapse_metrics
-from ragen_jax.core.filters import select
+from ragen_jax.core.filters import LossScale, Mass, select
 from ragen_jax.core.grouping import group_variance, is_flat
 from ragen_jax.learner.prepare import PreparedBatch, denominators, prepare
 from ragen_jax.learner.score import score, score_values
@@ -20,7 +19,7 @@ from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.rollout.metrics import rollout_metrics
 from ragen_jax.rollout.reasoning_pairs import first_turn_pairs, trajectory_pairs
 from ragen_jax.training.build import Components
-from ragen_jax.training.evaluate import named, score_pairs
+from ragen_jax.training.evaluate import measure, named, score_pairs
 from ragen_jax.types import Array, FilterResult, RolloutBatch, TrainState
 
 
@@ -63,7 +62,7 @@ def learn(parts: Components, state: TrainState, rollout: Rollout) -> StepResult:
     metrics["time/update_seconds"] = time.perf_counter() - scored
     finished = metrics.get("update/finite", 1.0) > 0
     following = jax.device_put(np.int32(step + finished), replicated(parts.mesh))
-    return StepResult(state=state.replace(step=following), metrics=metrics)
+    return StepResult(state=dataclasses.replace(state, step=following), metrics=metrics)
 
 
 def choose_prompts(parts: Components, batch: RolloutBatch) -> tuple[FilterResult, dict[str, float]]:
@@ -98,13 +97,19 @@ def choose_prompts(parts: Components, batch: RolloutBatch) -> tuple[FilterResult
     return result, metrics
 
 
-@functools.partial(
-    jax.jit, static_argnames=("rule", "value", "score", "include_zero", "slack", "mass", "loss_scale")
-)
+@functools.partial(jax.jit, static_argnames=("rule", "value", "score", "include_zero", "slack", "mass", "loss_scale"))
 def _filter(
-    rewards: Array, valid: Array, *, rule: str, value: float, score: str, include_zero: bool, slack: float, mass: str,
-    loss_scale: str,
-) -> tuple[FilterResult, dict[str, Array]]:
+    rewards: Array,
+    valid: Array,
+    *,
+    rule: str,
+    value: float,
+    score: str,
+    include_zero: bool,
+    slack: float,
+    mass: Mass,
+    loss_scale: LossScale,
+) -> tuple[FilterResult, dict[str, jax.Array]]:
     variance = group_variance(rewards, valid)
     std = jnp.sqrt(variance)
     flat = is_flat(rewards, valid)
@@ -128,7 +133,7 @@ def _filter(
         "flat_count": flat.sum(),
         "kept_variance_mean": jnp.where(keep, variance, 0.0).sum() / jnp.maximum(keep.sum(), 1),
     }
-    return result.replace(keep=keep, kept_count=keep.sum(dtype=jnp.int32)), numbers
+    return dataclasses.replace(result, keep=keep, kept_count=keep.sum(dtype=jnp.int32)), numbers
 
 
 def _diagnose(
@@ -140,7 +145,7 @@ def _diagnose(
     bucket = parts.config.rollout.max_new_tokens
     pairs = first_turn_pairs(rollout.batch, rollout.info, bucket=bucket)
     scores = score_pairs(parts, state.params, pairs)
-    numbers, collapse = collapse_metrics(
+    numbers, collapse = measure(
         scores, state.collapse, mix=settings.mix, std_eps=settings.std_eps, ema_decay=settings.ema_decay
     )
     metrics = named(numbers, "collapse/first_turn")
@@ -153,11 +158,9 @@ def _diagnose(
             prompt_bucket=parts.config.rollout.prompt_bucket,
             bucket=bucket,
         )
-        numbers, _ = collapse_metrics(
-            score_pairs(parts, state.params, draws), mix=settings.mix, std_eps=settings.std_eps
-        )
+        numbers, _ = measure(score_pairs(parts, state.params, draws), mix=settings.mix, std_eps=settings.std_eps)
         metrics |= named(numbers, "collapse/trajectory")
-    return state.replace(collapse=jax.device_put(collapse, replicated(parts.mesh))), metrics
+    return dataclasses.replace(state, collapse=jax.device_put(collapse, replicated(parts.mesh))), metrics
 
 
 def _prepare(parts: Components, state: TrainState, batch: RolloutBatch, result: FilterResult) -> PreparedBatch:

@@ -31,7 +31,7 @@ from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.transformer import init_params
 from ragen_jax.registry import unknown_name
 from ragen_jax.rollout.assemble import pad_left, pad_right
-from ragen_jax.rollout.prompting import ChatFormat, observation_text
+from ragen_jax.rollout.prompting import ChatFormat, UserMessages
 from ragen_jax.types import Array, Params
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,6 @@ class Recipe:
       lr: peak learning rate; cosine to a tenth, short linear warm-up.
       skill: share of demonstrations that follow the solver; the others act at random.
       traces: demonstrations made, each used about ``steps * batch / traces`` times.
-      shown_rewards: traces show rewards between turns, as rollouts do with ``rollout.show_rewards``.
     """
 
     steps: int
@@ -58,7 +57,6 @@ class Recipe:
     lr: float = 3e-3
     skill: float = 0.5
     traces: int = 8192
-    shown_rewards: bool = False
 
 
 PRESETS: dict[str, Recipe] = {
@@ -96,38 +94,27 @@ def demonstrate_episode(
     env: TextEnv, chat: ChatFormat, *, seed: int, skill: float, rng: np.random.Generator, show_rewards: bool
 ) -> Trace:
     """Let the environment's own solver play one episode."""
-    observation = env.reset(seed)
-    budget = env.config.max_turns
-
-    def shown(turn: int, text: str, reward: float | None) -> str:
-        return observation_text(
-            text,
-            style=env.config.instructions,
-            turn=turn,
-            max_turns=budget,
-            reward=reward if show_rewards else None,
-        )
-
-    prompt = chat.first_prompt(env.instructions(), shown(0, observation.text, None))
+    messages = UserMessages(env.config, max_turns=env.config.max_turns, show_rewards=show_rewards)
+    prompt = chat.first_prompt(env.instructions(), messages.first(env.reset(seed)))
     tokens: list[int] = []
     trained: list[bool] = []
-    for turn in range(budget):
+    for turn in range(env.config.max_turns):
         demonstration = env.demonstrate(rng, skill=skill)
         reply = f"{demonstration.reasoning}</think><answer>{demonstration.answer}</answer>"
         ids = [*chat.tokenizer.encode(reply), chat.tokenizer.end_of_turn_id]
         tokens += ids
         trained += [True] * len(ids)
         result = env.step(demonstration.answer)
-        if result.done or turn + 1 == budget:
+        if result.done or turn + 1 == env.config.max_turns:
             break
-        ids = chat.next_observation(shown(turn + 1, result.observation.text, result.reward))
+        ids = chat.next_observation(messages.next(result))
         tokens += ids
         trained += [False] * len(ids)
     return Trace(prompt=prompt, tokens=tokens, trained=trained)
 
 
 def make_traces(
-    env_name: str, options: dict[str, Any], chat: ChatFormat, settings: Recipe, *, seed: int
+    env_name: str, options: dict[str, Any], chat: ChatFormat, settings: Recipe, *, seed: int, show_rewards: bool
 ) -> list[Trace]:
     """Demonstrations on training instances (never validation ones)."""
     env = make_env(env_name, **(options | {"split": "train"}))
@@ -139,14 +126,14 @@ def make_traces(
             seed=TRACE_SEED + seed * settings.traces + index,
             skill=settings.skill,
             rng=np.random.default_rng(stream),
-            show_rewards=settings.shown_rewards,
+            show_rewards=show_rewards,
         )
         for index, stream in enumerate(streams)
     ]
 
 
 def _arrays(traces: list[Trace], pad_id: int) -> tuple[np.ndarray, ...]:
-    """prompt tokens and mask [M, Lx]; tokens and trained mask [M, T]."""
+    """Prompt tokens and mask [M, Lx]; tokens and trained mask [M, T]."""
     prompts, prompt_mask = pad_left([t.prompt for t in traces], bucket=8, pad_id=pad_id)
     tokens, _ = pad_right([t.tokens for t in traces], bucket=8, pad_id=pad_id)
     trained, _ = pad_right([[int(x) for x in t.trained] for t in traces], bucket=8, pad_id=0)
@@ -216,7 +203,14 @@ def fit(
 
 
 def policy_key(
-    env_name: str, options: dict[str, Any], model: ModelConfig, chat: ChatFormat, settings: Recipe, seed: int
+    env_name: str,
+    options: dict[str, Any],
+    model: ModelConfig,
+    chat: ChatFormat,
+    settings: Recipe,
+    *,
+    show_rewards: bool,
+    seed: int,
 ) -> str:
     """Content hash of everything a warm start depends on."""
     full = dataclasses.asdict(env_config(env_name, **options))
@@ -230,6 +224,7 @@ def policy_key(
         "vocabulary": [chat.tokenizer.token_bytes(token).hex() for token in range(chat.tokenizer.vocab_size)],
         "template": [chat.first_text("task", "state"), chat.next_text("state")],
         "recipe": dataclasses.asdict(settings),
+        "show_rewards": show_rewards,
         "seed": seed,
     }
     return content_hash(record)
@@ -243,6 +238,7 @@ def warm_start(
     scoring: ScoreConfig,
     settings: Recipe,
     *,
+    show_rewards: bool,
     seed: int = 0,
     cache: Path | None = None,
     say: Callable[[str], None] = logger.info,
@@ -256,6 +252,7 @@ def warm_start(
       chat: chat format (with its tokenizer).
       scoring: vocabulary, temperature and dtype.
       settings: recipe.
+      show_rewards: the traces show rewards between turns, as the rollouts will (in full style).
       seed: of everything random.
       cache: folder of cached policies; None uses the user's cache folder.
       say: is told about the progress in words.
@@ -263,21 +260,26 @@ def warm_start(
     Returns:
       Parameters as a nested dict of NumPy arrays.
     """
-    key = policy_key(env_name, options, model, chat, settings, seed)
+    key = policy_key(env_name, options, model, chat, settings, show_rewards=show_rewards, seed=seed)
     folder = (user_cache() if cache is None else cache) / f"{env_name}-{key}"
     if (folder / "policy.safetensors").exists():
         say(f"warm start from the cache: {folder}")
         return load_policy(folder, model)
     plain = {name: 0.0 for name in ("locked_share", "unsolvable_share") if name in options}
     started = time.monotonic()
-    traces = make_traces(env_name, options | plain, chat, settings, seed=seed)
+    traces = make_traces(env_name, options | plain, chat, settings, seed=seed, show_rewards=show_rewards)
 
     def report(step: int, loss: float) -> None:
         say(f"warm start of {env_name}: step {step}/{settings.steps}, {loss:.2f} nats per token")
 
     params = fit(traces, model, scoring, settings, pad_id=chat.tokenizer.pad_id, seed=seed, report=report)
     params = jax.tree.map(np.asarray, params)
-    facts = {"key": key, "seed": seed, "seconds": round(time.monotonic() - started, 1), "recipe": dataclasses.asdict(settings)}
+    facts = {
+        "key": key,
+        "seed": seed,
+        "seconds": round(time.monotonic() - started, 1),
+        "recipe": dataclasses.asdict(settings),
+    }
     save_policy(folder, params, facts)
     return params
 
