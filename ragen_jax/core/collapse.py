@@ -9,7 +9,8 @@ All of them read cross scores ``S[i,k,j] = log p(z_ik | x_j)`` in nats per seque
     H(Z)       -mean(marginal) = I + H(Z|X)
 
 Columns with the same context (equal ``column_class``) are one column with weight m / C. Means run over scored
-reasonings, every reasoning with the same weight.
+reasonings, every reasoning with the same weight. Outside jit, a valid row with a log-prob that is NaN or infinite is a
+ValueError that names it; inside jit values are unknown and it spreads.
 """
 
 from __future__ import annotations
@@ -185,6 +186,15 @@ def _check(scores: CrossScores, mix: str = "sequence") -> None:
     chex.assert_shape(scores.valid, (columns, None))
     if mix not in ("sequence", "per_token"):
         raise ValueError(f"unknown mix {mix!r}; use 'sequence' or 'per_token'")
+    if isinstance(scores.log_probs, jax.core.Tracer) or isinstance(scores.valid, jax.core.Tracer):
+        return
+    broken = jnp.asarray(scores.valid, bool)[:, :, None] & ~jnp.isfinite(jnp.asarray(scores.log_probs, jnp.float32))
+    if broken.any():
+        prompt, rollout, column = (int(index[0]) for index in jnp.nonzero(broken))
+        raise ValueError(
+            f"log-prob of rollout {rollout} of prompt {prompt} under prompt {column} is "
+            f"{scores.log_probs[prompt, rollout, column]}; mark the rollout as not valid or repair the scorer"
+        )
 
 
 def _classes(scores: CrossScores) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -215,8 +225,10 @@ def _matched_and_gain(scores: CrossScores, *, mix: Mix) -> tuple[jax.Array, jax.
     if mix == "per_token":
         length = jnp.maximum(jnp.asarray(scores.lengths, jnp.float32), 1.0)
     _, first, size = _classes(scores)
-    weight = jnp.where(first == jnp.arange(first.shape[0]), size, 0.0)
+    stands = first == jnp.arange(first.shape[0])
+    weight = jnp.where(stands, size, 0.0)
     matched = _matched(log_probs, first)
+    log_probs = jnp.where(stands, log_probs, -jnp.inf)
     top = jnp.max(log_probs, axis=2)
     distance = (log_probs - top[:, :, None]) / length[:, :, None]
     mixture = jnp.sum(weight * jnp.exp(distance), axis=2) / jnp.sum(weight)

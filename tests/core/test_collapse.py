@@ -141,6 +141,14 @@ def test_duplicates_lower_the_ceiling_to_the_entropy_of_the_class_weights():
     assert float(metrics["retrieval_accuracy"]) == 1.0
 
 
+def test_one_class_has_no_information_however_its_columns_are_rounded():
+    rng = np.random.default_rng(4)
+    log_probs = -100.0 + 0.01 * rng.normal(size=(6, 2, 6))
+    metrics, _ = metrics_of(make(log_probs, column_class=[0] * 6))
+    assert float(metrics["mi_sequence_nats"]) == float(metrics["mi_sequence_ceiling_nats"]) == 0.0
+    assert float(metrics["retrieval_accuracy"]) == float(metrics["retrieval_chance"]) == 1.0
+
+
 @pytest.mark.parametrize(("columns", "size", "k"), [(6, 1, 1), (6, 2, 2), (8, 3, 4), (5, 5, 2), (4, 1, 9)])
 def test_chance_is_the_hypergeometric_probability(columns, size, k):
     classes = [0] * size + list(range(1, columns - size + 1))
@@ -207,6 +215,10 @@ def test_refusals():
     scores = make(diagonal(2, -1.0, -2.0))
     with pytest.raises(ValueError, match="'tokens'"):
         core.collapse_metrics(scores, mix="tokens")
+    for value in (np.nan, -np.inf):
+        broken = make(diagonal(3, -1.0, value), valid=[[0], [1], [1]])
+        with pytest.raises(ValueError, match="rollout 0 of prompt 1 under prompt 0"):
+            core.collapse_metrics(broken)
     with pytest.raises(ValueError, match="k=0"):
         core.retrieval_accuracy(scores, k=0)
     with pytest.raises(AssertionError):

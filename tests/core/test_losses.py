@@ -75,6 +75,24 @@ def test_a_huge_log_ratio_is_finite():
         assert np.isfinite(gradient).all()
 
 
+@pytest.mark.parametrize("broken", [np.nan, -np.inf])
+def test_what_stands_at_masked_tokens_reaches_neither_loss_nor_gradient(broken):
+    log_probs, old, advantages = (np.array([[x, broken]], np.float32) for x in (-1.0, -1.2, 0.5))
+    mask = np.array([[True, False]])
+
+    def policy(x):
+        return core.ppo_policy_loss(x, old, advantages, mask, **CLIP)[0]
+
+    def critic(x):
+        return core.masked_mean(core.value_terms(x, old, advantages, mask, value_clip=0.5)[0], mask)
+
+    for loss_of in (policy, critic):
+        loss, gradient = jax.value_and_grad(loss_of)(log_probs)
+        assert np.isfinite(loss)
+        assert gradient[0, 0] != 0
+        assert gradient[0, 1] == 0
+
+
 def test_c04_very_large_log_ratio():
     def loss(x):
         return 0.001 * jnp.sum(core.kl(x, one(-1.0), estimator="k3"))
