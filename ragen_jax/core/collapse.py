@@ -186,10 +186,8 @@ def _check(scores: CrossScores, mix: str = "sequence") -> None:
     chex.assert_shape(scores.valid, (columns, None))
     if mix not in ("sequence", "per_token"):
         raise ValueError(f"unknown mix {mix!r}; use 'sequence' or 'per_token'")
-    if isinstance(scores.log_probs, jax.core.Tracer) or isinstance(scores.valid, jax.core.Tracer):
-        return
     broken = jnp.asarray(scores.valid, bool)[:, :, None] & ~jnp.isfinite(jnp.asarray(scores.log_probs, jnp.float32))
-    if broken.any():
+    if not isinstance(broken, jax.core.Tracer) and broken.any():
         prompt, rollout, column = (int(index[0]) for index in jnp.nonzero(broken))
         raise ValueError(
             f"log-prob of rollout {rollout} of prompt {prompt} under prompt {column} is "

@@ -211,6 +211,14 @@ def test_trajectory_draws_use_one_rollout_per_column():
     np.testing.assert_allclose(metrics["mi_token_nats"], math.log(6) / 5, atol=1e-5)
 
 
+def test_arrays_that_a_jitted_function_closes_over_are_fine():
+    scores = make(diagonal(3, -1.0, -4.0))
+    inside = jax.jit(lambda: core.collapse_metrics(scores)[0])()
+    outside, _ = core.collapse_metrics(scores)
+    for name in inside:
+        np.testing.assert_allclose(inside[name], outside[name], rtol=1e-6, atol=1e-6, err_msg=name)
+
+
 def test_refusals():
     scores = make(diagonal(2, -1.0, -2.0))
     with pytest.raises(ValueError, match="'tokens'"):

@@ -148,6 +148,12 @@ def test_refusals_name_the_value(rule):
         rule(np.array([np.nan, 1.0], np.float32), rho=0.9)
 
 
+def test_arrays_that_a_jitted_function_closes_over_are_fine():
+    scores = np.array([4, 3, 2, 1], np.float32)
+    assert jax.jit(lambda: top_p(jax.numpy.asarray(scores), rho=0.9).keep)().tolist() == [True, True, True, False]
+    assert jax.jit(lambda: top_p(scores, rho=0.9).keep)().tolist() == [True, True, True, False]
+
+
 def test_unknown_mass_is_refused():
     with pytest.raises(ValueError, match="'square'"):
         top_p(np.ones(2, np.float32), rho=0.9, mass="square")
