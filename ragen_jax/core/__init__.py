@@ -6,6 +6,7 @@ from ragen_jax.core import advantages, filters
 from ragen_jax.core.advantages import gae, group_advantages, leave_one_out, net_token_weight
 from ragen_jax.core.collapse import collapse_metrics, matched_and_marginal, mi_zscore, retrieval_accuracy
 from ragen_jax.core.dispersion import variance_dispersion
+from ragen_jax.core.estimators import ESTIMATORS
 from ragen_jax.core.grouping import (
     group_advantages_by_id,
     group_mean,
@@ -31,6 +32,7 @@ from ragen_jax.core.moving_average import empty_moving_average, update_moving_av
 from ragen_jax.core.null import permutation_null, wrong_prompt_mi
 
 __all__ = [
+    "ESTIMATORS",
     "advantages",
     "aggregate",
     "aggregation_denominator",

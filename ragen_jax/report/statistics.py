@@ -34,6 +34,46 @@ def wilson_interval(successes: float, n: int, *, confidence: float = 0.95) -> tu
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
+def clustered_proportion_interval(
+    successes: Sequence[float], trials: Sequence[int], *, confidence: float = 0.95
+) -> tuple[float, float]:
+    """Interval of a proportion whose trials come in clusters, such as rollouts of the same prompt.
+
+    Trials of a cluster are not independent, clusters are. With y_c successes in m_c trials, p = Σ y_c / Σ m_c and
+    C clusters: p ± t · √(C / (C − 1) · Σ (y_c − p m_c)²) / Σ m_c, t the Student quantile for C − 1 degrees of freedom,
+    cut to [0, 1] (the ratio estimator of cluster sampling, Cochran 1977 section 2.11). For clusters of equal size this
+    is the Student interval over cluster means. Where that interval says nothing, since every cluster holds one trial or
+    all trials ended alike, it is the Wilson interval with one trial per cluster.
+
+    Args:
+      successes: [C], successes of each cluster.
+      trials: [C], trials of each cluster, 1 or more.
+      confidence: coverage, within (0, 1).
+
+    Returns:
+      Low and high end; (0, 1) for a single cluster of several trials.
+
+    Raises:
+      ValueError: no clusters, lists of different length, a cluster without trials, or with more successes than trials.
+    """
+    clusters = len(trials)
+    if clusters == 0 or len(successes) != clusters:
+        raise ValueError(f"{len(successes)} successes for {clusters} clusters: give one number for each, at least one")
+    for won, size in zip(successes, trials, strict=True):
+        if size < 1 or not 0 <= won <= size:
+            raise ValueError(f"a cluster with {won} successes of {size}: use 1 or more trials and successes within them")
+    total = sum(trials)
+    share = math.fsum(successes) / total
+    if max(trials) == 1 or share in (0, 1):
+        return wilson_interval(share * clusters, clusters, confidence=confidence)
+    if clusters == 1:
+        return 0.0, 1.0
+    residuals = [won - share * size for won, size in zip(successes, trials, strict=True)]
+    error = math.sqrt(clusters / (clusters - 1) * math.fsum(residual**2 for residual in residuals)) / total
+    half = student_quantile(clusters - 1, confidence=confidence) * error
+    return max(0.0, share - half), min(1.0, share + half)
+
+
 def mean_interval(values: Sequence[float], *, confidence: float = 0.95) -> tuple[float, float, float]:
     """Mean and Student interval of a few independent values, such as one per seed.
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import functools
+from collections.abc import Sequence
 
 import jax
 import numpy as np
 
-from ragen_jax.core.collapse import collapse_metrics
+from ragen_jax.core.collapse import Mix, collapse_metrics
+from ragen_jax.core.estimators import ESTIMATORS
 from ragen_jax.learner.cross_score import cross_score
+from ragen_jax.report.statistics import clustered_proportion_interval
 from ragen_jax.rollout.assemble import classes
 from ragen_jax.rollout.episodes import Episode, RolloutInfo
 from ragen_jax.rollout.metrics import rollout_metrics
 from ragen_jax.rollout.reasoning_pairs import first_turn_pairs
 from ragen_jax.training.build import VALIDATION, Components
-from ragen_jax.types import Array, CrossScores, Params, ReasoningPairs
+from ragen_jax.types import Array, CollapseState, CrossScores, Params, ReasoningPairs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +60,7 @@ def validate_policy(parts: Components, params: Params, *, step: int) -> Validati
     episodes = tuple(episode for rollout in rollouts for episode in rollout.info.episodes)
     numbers = rollout_metrics(RolloutInfo(episodes=episodes, group_size=config.validation.samples))
     metrics = {f"validation/{name.removeprefix('rollout/')}": value for name, value in numbers.items()}
+    metrics |= success_interval(episodes)
     metrics["validation/episodes"] = float(sum(episode.error is None for episode in episodes))
     metrics["validation/distinct_prompts"] = float(parts.validation_seeds.distinct)
     if config.validation.collapse_samples:
@@ -65,7 +71,41 @@ def validate_policy(parts: Components, params: Params, *, step: int) -> Validati
     return Validation(metrics=metrics, episodes=episodes)
 
 
-measure = jax.jit(collapse_metrics, static_argnames=("mix", "std_eps", "ema_decay"))
+def success_interval(episodes: Sequence[Episode]) -> dict[str, float]:
+    """95 % interval of the success rate, clustered by prompt, since rollouts of one prompt are not independent.
+
+    Args:
+      episodes: records; those whose environment failed are left out.
+
+    Returns:
+      ``validation/success_low`` and ``validation/success_high``; nothing without an episode that counts.
+    """
+    by_prompt: dict[str, list[bool]] = collections.defaultdict(list)
+    for episode in episodes:
+        if episode.error is None:
+            by_prompt[episode.prompt].append(episode.success)
+    if not by_prompt:
+        return {}
+    low, high = clustered_proportion_interval(
+        [sum(outcomes) for outcomes in by_prompt.values()], [len(outcomes) for outcomes in by_prompt.values()]
+    )
+    return {"validation/success_low": low, "validation/success_high": high}
+
+
+@functools.partial(jax.jit, static_argnames=("mix", "std_eps", "ema_decay"))
+def measure(
+    scores: CrossScores,
+    state: CollapseState | None = None,
+    *,
+    mix: Mix = "sequence",
+    std_eps: float = 1e-3,
+    ema_decay: float = 0.9,
+) -> tuple[dict[str, jax.Array], CollapseState]:
+    """``core.collapse_metrics`` and, beside them, the numbers of every estimator in ``core.ESTIMATORS``."""
+    metrics, state = collapse_metrics(scores, state, mix=mix, std_eps=std_eps, ema_decay=ema_decay)
+    for estimate in ESTIMATORS.values():
+        metrics |= estimate(scores)
+    return metrics, state
 
 
 def score_pairs(parts: Components, params: Params, pairs: ReasoningPairs) -> CrossScores:

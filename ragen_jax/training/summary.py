@@ -8,8 +8,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragen_jax.report.statistics import wilson_interval
-
 # Metric families that measure collapse, the preferred one first, and what they are measured on.
 _SOURCES = {"validation/collapse": "validation prompts", "collapse/first_turn": "training batches"}
 
@@ -42,10 +40,10 @@ def build_summary(
       data_sources: where the data came from, such as "synthetic" or the name of a data set.
 
     Returns:
-      A JSON object. Intervals are 95 % Wilson intervals over validation episodes.
+      A JSON object. Intervals are the 95 % intervals of the validation, clustered by prompt.
 
     Raises:
-      ValueError: a validation row has no ``validation/episodes``.
+      ValueError: a validation row has no ``validation/success_low`` or ``validation/success_high``.
     """
     validations = [row for row in rows if "validation/success" in row]
     before = validations[0] if validations and validations[0]["step"] == 0 else None
@@ -113,10 +111,11 @@ def _success(row: Row | None) -> float | None:
 def _success_interval(row: Row | None) -> list[float] | None:
     if row is None or row["validation/success"] is None:
         return None
-    if "validation/episodes" not in row:
-        raise ValueError(f"the validation row of step {row['step']} has no validation/episodes: write both together")
-    episodes = int(row["validation/episodes"])
-    return list(wilson_interval(row["validation/success"] * episodes, episodes))
+    ends = ("validation/success_low", "validation/success_high")
+    for name in ends:
+        if name not in row:
+            raise ValueError(f"the validation row of step {row['step']} has no {name}: write all three together")
+    return [row[name] for name in ends]
 
 
 def _kept_ratio(rows: Sequence[Row]) -> float | None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from ragen_jax.report.statistics import wilson_interval
 from ragen_jax.training.summary import build_summary, peak_rss_bytes
 
 FACTS: dict[str, Any] = {
@@ -25,7 +24,8 @@ def _validation(step: int, success: float, mi: float, entropy: float) -> dict[st
     return {
         "step": step,
         "validation/success": success,
-        "validation/episodes": 64,
+        "validation/success_low": success - 0.1,
+        "validation/success_high": success + 0.2,
         "validation/valid_format": 0.9 + step / 1000,
         "validation/collapse/mi_sequence_nats": mi,
         "validation/collapse/mi_sequence_ceiling_nats": 3.47,
@@ -59,9 +59,9 @@ def test_every_promised_field() -> None:
         "steps": 2,
         "stop_reason": "finished",
         "success_before": 0.25,
-        "success_before_interval": list(wilson_interval(16, 64)),
+        "success_before_interval": [0.15, 0.45],
         "success_after": 0.5,
-        "success_after_interval": list(wilson_interval(32, 64)),
+        "success_after_interval": [0.4, 0.7],
         "return_end": 0.2,
         "retrieval_accuracy": 0.2,
         "retrieval_chance": 1 / 32,
@@ -110,10 +110,11 @@ def test_ratio_needs_a_positive_start(start: float | None, end: float | None) ->
     assert (summary["mi_start"], summary["mi_end"], summary["mi_ratio"]) == (start, end, None)
 
 
-def test_validation_without_a_count_is_an_error() -> None:
+@pytest.mark.parametrize("name", ["validation/success_low", "validation/success_high"])
+def test_validation_without_an_interval_is_an_error(name: str) -> None:
     row = _validation(0, 0.5, 1.0, 1.0)
-    del row["validation/episodes"]
-    with pytest.raises(ValueError, match="step 0 has no validation/episodes"):
+    del row[name]
+    with pytest.raises(ValueError, match=f"step 0 has no {name}"):
         build_summary([row], **FACTS)
 
 

@@ -1,0 +1,74 @@
+"""Validation: the interval of the success rate counts prompts, not rollouts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ragen_jax.core.collapse import collapse_metrics
+from ragen_jax.core.estimators import ESTIMATORS
+from ragen_jax.report.statistics import clustered_proportion_interval, wilson_interval
+from ragen_jax.rollout.episodes import Episode
+from ragen_jax.training.evaluate import measure, success_interval
+from ragen_jax.types import CrossScores
+
+
+def _episode(prompt: str, *, success: bool, error: str | None = None) -> Episode:
+    return Episode(
+        env="test",
+        seed=0,
+        member=0,
+        prompt=prompt,
+        turns=(),
+        success=success,
+        terminated=True,
+        truncated=False,
+        penalty=0.0,
+        metrics={},
+        error=error,
+    )
+
+
+def _interval(low: float, high: float) -> dict[str, float]:
+    return {"validation/success_low": low, "validation/success_high": high}
+
+
+def test_rollouts_of_one_prompt_are_one_cluster() -> None:
+    episodes = [_episode(prompt, success=prompt in "ab") for prompt in "aaabbbcccddd"]
+    assert success_interval(episodes) == _interval(*clustered_proportion_interval([3, 3, 0, 0], [3, 3, 3, 3]))
+
+
+def test_seeds_that_repeat_a_prompt_join_its_cluster() -> None:
+    episodes = [_episode(prompt, success=won) for prompt, won in zip("abab", (True, False, True, False), strict=True)]
+    assert success_interval(episodes) == _interval(*clustered_proportion_interval([2, 0], [2, 2]))
+
+
+def test_single_rollouts_give_wilson() -> None:
+    episodes = [_episode(str(index), success=index < 3) for index in range(10)]
+    assert success_interval(episodes) == pytest.approx(_interval(*wilson_interval(3, 10)))
+
+
+def test_failed_environments_are_left_out() -> None:
+    failed = _episode("c", success=False, error="boom")
+    episodes = [_episode("a", success=True), _episode("b", success=False)]
+    assert success_interval([*episodes, failed]) == success_interval(episodes)
+    assert success_interval([failed]) == {}
+
+
+def test_every_estimator_is_measured_beside_the_metrics() -> None:
+    rng = np.random.default_rng(0)
+    scores = CrossScores(
+        log_probs=rng.normal(-9.0, 2.0, size=(3, 4, 3)).astype(np.float32),
+        lengths=np.full((3, 4), 5, np.int32),
+        valid=np.ones((3, 4), bool),
+        column_class=np.arange(3, dtype=np.int32),
+    )
+    plain, _ = collapse_metrics(scores)
+    numbers, _ = measure(scores)
+    further = {name: value for estimate in ESTIMATORS.values() for name, value in estimate(scores).items()}
+    assert numbers.keys() == plain.keys() | further.keys()
+    assert not plain.keys() & further.keys()
+    for name, value in {**plain, **further}.items():
+        assert float(numbers[name]) == pytest.approx(float(value), rel=1e-5, abs=1e-6), name
+    assert numbers["mi_sequence_low_nats"] < numbers["mi_sequence_nats"] < numbers["mi_sequence_high_nats"]
+    assert numbers["wrong_prompt_mi_sequence_nats"] < 0
