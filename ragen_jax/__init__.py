@@ -13,15 +13,24 @@ __version__ = "0.1.0"
 # public name -> "module" or "module:object"
 _PUBLIC = {
     "EnvPool": "ragen_jax.envs.pool:EnvPool",
+    "build": "ragen_jax.training.build:build",
+    "collapse_metrics": "ragen_jax.core.collapse:collapse_metrics",
     "collect": "ragen_jax.rollout.actor:collect",
     "compose": "ragen_jax.config.compose:compose",
     "config": "ragen_jax.config",
     "core": "ragen_jax.core",
+    "cross_score": "ragen_jax.learner.cross_score:cross_score",
     "env_config": "ragen_jax.envs:env_config",
     "envs": "ragen_jax.envs",
+    "first_turn_pairs": "ragen_jax.rollout.reasoning_pairs:first_turn_pairs",
+    "load_policy": "ragen_jax.training.warm_start:load_policy",
     "make_env": "ragen_jax.envs:make_env",
     "rollout": "ragen_jax.rollout",
+    "run_params": "ragen_jax.training.build:run_params",
+    "score_pairs": "ragen_jax.training.evaluate:score_pairs",
+    "train": "ragen_jax.training.loop:train",
     "types": "ragen_jax.types",
+    "validate_policy": "ragen_jax.training.evaluate:validate_policy",
 }
 
 __all__ = sorted(_PUBLIC)

@@ -61,7 +61,7 @@ def clustered_proportion_interval(
         raise ValueError(f"{len(successes)} successes for {clusters} clusters: give one number for each, at least one")
     for won, size in zip(successes, trials, strict=True):
         if size < 1 or not 0 <= won <= size:
-            raise ValueError(f"a cluster with {won} successes of {size}: use 1 or more trials and successes within them")
+            raise ValueError(f"a cluster with {won} successes of {size}: use 1 or more trials and successes within")
     total = sum(trials)
     share = math.fsum(successes) / total
     if max(trials) == 1 or share in (0, 1):

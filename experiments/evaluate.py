@@ -1,0 +1,191 @@
+"""Evaluate a saved step of a run on its validation set.
+
+python -m experiments.evaluate run=runs/x                        # the newest complete checkpoint
+python -m experiments.evaluate run=runs/x step=60 samples=16
+python -m experiments.evaluate run=runs/x validation.temperature=0.5 rollout.top_p=0.9
+
+Keys that may change: ``validation.*``, ``seed`` (of the sampling), ``rollout.top_p`` and ``rollout.top_k`` (truncated
+sampling is fine here, nothing is trained) and ``rollout.temperature``, at which cross-scoring reads the policy;
+``validation.temperature`` is the one that samples. The same step with the same keys gives the same numbers.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from experiments._logging import log_to_stderr
+from ragen_jax.config import Config, content_hash, flatten, from_json, parse, validate
+from ragen_jax.learner.checkpoint import Checkpointer
+from ragen_jax.models.sharding import shardings
+from ragen_jax.rollout.episodes import Episode
+from ragen_jax.training import json_lines
+from ragen_jax.training.build import build, run_params
+from ragen_jax.training.compile_counter import configure_compilation_cache
+from ragen_jax.training.evaluate import validate_policy
+from ragen_jax.training.run_folder import RunFolder
+from ragen_jax.training.writers import clean
+
+OWN = {
+    "run": "folder of the run",
+    "step": "saved step (default: the newest complete one)",
+    "samples": "rollouts per validation prompt; short for validation.samples",
+}
+_FREE = ("rollout.temperature", "rollout.top_p", "rollout.top_k", "seed")
+
+
+def main(argv: Sequence[str]) -> None:
+    """Evaluate, print the numbers, say where the file is."""
+    log_to_stderr()
+    run, config, step = read_arguments(argv)
+    record = evaluate(run, config, step)
+    path = write(run, record)
+    sys.stdout.write("\n".join([*report(record), f"written to {path}"]) + "\n")
+
+
+def read_arguments(argv: Sequence[str]) -> tuple[RunFolder, Config, int]:
+    """Run, configuration of the evaluation, and the step to evaluate.
+
+    Raises:
+      ValueError: no ``run=``, a folder that is not a run, a key that an evaluation cannot change, a value of a wrong
+        type, or a step without a complete checkpoint (lists those that have one).
+    """
+    values = {key.removeprefix("--"): text for key, _, text in (token.partition("=") for token in argv)}
+    if "help" in values or "-h" in argv:
+        parse(["--help"], own=OWN)
+    if not values.get("run"):
+        raise ValueError("which run? give run=<folder of a run>, for example run=runs/train-paper-seed0-0")
+    run = RunFolder.open(values["run"], write=True)
+    for key in values:
+        if key not in OWN and key not in _FREE and not key.startswith("validation."):
+            raise ValueError(
+                f"{key}={values[key]} cannot change in an evaluation: the run was trained with its own; "
+                f"free are validation.*, {', '.join(_FREE)}, and {', '.join(OWN)}"
+            )
+    tokens = [f"config={run.config_file}", *argv]
+    if "samples" in values:
+        tokens.append(f"validation.samples={values['samples']}")
+    parsed = parse(tokens, own=OWN)
+    return run, parsed.config, saved_step(run, parsed.rest.get("step", ""))
+
+
+def saved_step(run: RunFolder, wanted: str) -> int:
+    """The step with this number, or the newest one for an empty text; ValueError when it is not there."""
+    if wanted and not wanted.isdecimal():
+        raise ValueError(f"step={wanted} is not a whole number")
+    keep = from_json(run.config_json()).checkpoint.keep
+    with Checkpointer(run.checkpoints, keep=keep) as checkpointer:
+        steps = checkpointer.complete_steps()
+    if not steps:
+        raise ValueError(f"{run.path} has no complete checkpoint to evaluate")
+    step = int(wanted) if wanted else steps[-1]
+    if step not in steps:
+        raise ValueError(
+            f"{run.path} has no complete checkpoint of step {step}; there are {', '.join(map(str, steps))}"
+        )
+    return step
+
+
+def evaluate(run: RunFolder, config: Config, step: int) -> dict[str, Any]:
+    """Numbers of a saved step.
+
+    Args:
+      run: the run.
+      config: its configuration, with the keys of the evaluation changed.
+      step: a step with a complete checkpoint.
+
+    Returns:
+      A JSON object: run, step, settings, ``validation/...`` metrics, and the success of each prompt.
+
+    Raises:
+      ValueError: settings that contradict each other.
+    """
+    configure_compilation_cache()
+    # Parameters come from the checkpoint, so none are made; truncation is refused in training only.
+    rollout = config.rollout
+    if not 0 < rollout.top_p <= 1 or rollout.top_k < 0:
+        raise ValueError(
+            f"rollout.top_p={rollout.top_p}, rollout.top_k={rollout.top_k}: use top_p above 0 and at most 1, and top_k "
+            "of 0 (off) or more"
+        )
+    plain = dataclasses.replace(
+        config,
+        model=dataclasses.replace(config.model, init="random"),
+        rollout=dataclasses.replace(rollout, top_p=1.0, top_k=0),
+    )
+    validate(plain)
+    parts = dataclasses.replace(build(plain), config=config)
+    try:
+        params = run_params(run, parts.model, step)
+        params = jax.device_put(params, shardings(params, parts.mesh))
+        validation = validate_policy(parts, params, step=step)
+    finally:
+        parts.close()
+    return {
+        "run": run.path.name,
+        "step": step,
+        "settings": settings(config),
+        "metrics": validation.metrics,
+        "prompts": by_prompt(validation.episodes),
+    }
+
+
+def settings(config: Config) -> dict[str, Any]:
+    """Keys of a configuration that an evaluation may change, with their values."""
+    return {key: value for key, value in flatten(config).items() if key.startswith("validation.") or key in _FREE}
+
+
+def by_prompt(episodes: Sequence[Episode]) -> list[dict[str, Any]]:
+    """Successes and episodes of every distinct prompt, failed environments left out."""
+    outcomes: dict[str, list[bool]] = collections.defaultdict(list)
+    for episode in episodes:
+        if episode.error is None:
+            outcomes[episode.prompt].append(episode.success)
+    return [{"prompt": prompt, "successes": sum(won), "episodes": len(won)} for prompt, won in outcomes.items()]
+
+
+def write(run: RunFolder, record: dict[str, Any]) -> Path:
+    """Write an evaluation into its run; the same step with the same settings has the same file."""
+    path = run.path / "evaluations" / f"step{record['step']}-{content_hash(record['settings'])}.json"
+    path.parent.mkdir(exist_ok=True)
+    text = json.dumps({**record, "metrics": clean(record["metrics"])}, indent=1, allow_nan=False)
+    json_lines.write_atomically(path, text + "\n")
+    return path
+
+
+def report(record: dict[str, Any]) -> list[str]:
+    """The numbers that matter most, one a line."""
+    metrics, chosen = record["metrics"], record["settings"]
+    lines = [
+        f"{record['run']}, step {record['step']}: {metrics['validation/episodes']:.0f} episodes on "
+        f"{len(record['prompts'])} prompts, temperature {chosen['validation.temperature']:g}"
+    ]
+    if "validation/success" not in metrics:
+        return [*lines, "  every environment failed"]
+    lines += [
+        f"  success       {metrics['validation/success']:.3f}  "
+        f"(95 % interval {metrics['validation/success_low']:.3f} to {metrics['validation/success_high']:.3f}, "
+        "clustered by prompt)",
+        f"  return        {metrics['validation/return']:.3f}",
+        f"  valid format  {metrics['validation/valid_format']:.3f}",
+    ]
+    if "validation/collapse/mi_sequence_nats" in metrics:
+        family = {key.removeprefix("validation/collapse/"): value for key, value in metrics.items()}
+        lines += [
+            f"  MI            {family['mi_sequence_nats']:.3f} nats per reasoning "
+            f"(ceiling {family['mi_sequence_ceiling_nats']:.3f})",
+            f"  H(Z|X)        {family['conditional_entropy_token_nats']:.3f} nats per token",
+            f"  retrieval     {family['retrieval_accuracy']:.3f} (chance {family['retrieval_chance']:.3f})",
+        ]
+    return lines
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
