@@ -89,10 +89,10 @@ def prompt_pass(
     causal = jnp.tril(jnp.ones((tokens.shape[1],) * 2, bool))
     visible = causal & mask[:, None, :]
 
-    def layer(x: Array, weights: Params) -> tuple[jax.Array, tuple[Array, Array]]:
+    def layer(x: Array, weights: Params) -> tuple[Array, tuple[Array, Array]]:
         stored = {}
 
-        def attention(query: Array, keys: Array, values: Array) -> jax.Array:
+        def attention(query: Array, keys: Array, values: Array) -> Array:
             stored["kv"] = (keys, values)
             return attend(query, [(keys, values, visible)])
 
@@ -113,7 +113,7 @@ def continuation_pass(
     segments: Array | None = None,
     offsets: Array | None = None,
     remat: bool = False,
-) -> jax.Array:
+) -> Array:
     """Run G continuations of every prompt; the prompt's keys and values are read, not recomputed.
 
     Args:
@@ -141,10 +141,10 @@ def continuation_pass(
     own = jnp.broadcast_to(own, (rows, length, length))
     visible = prompts.mask[:, None, :]
 
-    def layer(x: Array, inputs: tuple[Params, Array, Array]) -> tuple[jax.Array, None]:
+    def layer(x: Array, inputs: tuple[Params, Array, Array]) -> tuple[Array, None]:
         weights, prompt_keys, prompt_values = inputs
 
-        def attention(query: Array, keys: Array, values: Array) -> jax.Array:
+        def attention(query: Array, keys: Array, values: Array) -> Array:
             return attend(query, [(prompt_keys, prompt_values, visible), (keys, values, own)])
 
         return block(config, weights, x, cos, sin, attention), None
@@ -185,7 +185,7 @@ def cached_pass(
     all_keys, all_values = [], []
     for index in range(config.layers):
 
-        def attention(query: Array, keys: Array, values: Array, index: int = index) -> jax.Array:
+        def attention(query: Array, keys: Array, values: Array, index: int = index) -> Array:
             own_keys = jax.lax.dynamic_update_slice(rows.keys[index], keys, (0, 0, 0, rows.slot))
             own_values = jax.lax.dynamic_update_slice(rows.values[index], values, (0, 0, rows.slot, 0))
             all_keys.append(own_keys)

@@ -37,7 +37,8 @@ from ragen_jax.types import Array, Params
 logger = logging.getLogger(__name__)
 
 TRACE_SEED = 1_000_000  # layout seeds of demonstrations, far from those of training and validation
-FORMAT = 1  # of the traces and of the policy files; part of the cache key
+FORMAT = 1  # of the policy files and of the training below; part of the cache key
+PROBE_TRACES = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,7 +213,15 @@ def policy_key(
     show_rewards: bool,
     seed: int,
 ) -> str:
-    """Content hash of everything a warm start depends on."""
+    """Content hash of everything a warm start depends on; a few traces stand for the code that makes them."""
+    probe = make_traces(
+        env_name,
+        _solvable(options),
+        chat,
+        dataclasses.replace(settings, traces=PROBE_TRACES),
+        seed=seed,
+        show_rewards=show_rewards,
+    )
     full = dataclasses.asdict(env_config(env_name, **options))
     for name in ("split", "locked_share", "unsolvable_share"):
         full.pop(name, None)  # these choose which instances are met, not what a reply to one looks like
@@ -226,6 +235,7 @@ def policy_key(
         "recipe": dataclasses.asdict(settings),
         "show_rewards": show_rewards,
         "seed": seed,
+        "traces": [dataclasses.asdict(trace) for trace in probe],
     }
     return content_hash(record)
 
@@ -265,9 +275,8 @@ def warm_start(
     if (folder / "policy.safetensors").exists():
         say(f"warm start from the cache: {folder}")
         return load_policy(folder, model)
-    plain = {name: 0.0 for name in ("locked_share", "unsolvable_share") if name in options}
     started = time.monotonic()
-    traces = make_traces(env_name, options | plain, chat, settings, seed=seed, show_rewards=show_rewards)
+    traces = make_traces(env_name, _solvable(options), chat, settings, seed=seed, show_rewards=show_rewards)
 
     def report(step: int, loss: float) -> None:
         say(f"warm start of {env_name}: step {step}/{settings.steps}, {loss:.2f} nats per token")
@@ -282,6 +291,11 @@ def warm_start(
     }
     save_policy(folder, params, facts)
     return params
+
+
+def _solvable(options: dict[str, Any]) -> dict[str, Any]:
+    """Options under which every training instance can be solved."""
+    return options | {name: 0.0 for name in ("locked_share", "unsolvable_share") if name in options}
 
 
 def user_cache() -> Path:

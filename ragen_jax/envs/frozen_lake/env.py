@@ -210,7 +210,11 @@ class FrozenLake(TextEnv):
         return self.lake.map_text() + ("\nlocked" if self.lake.locked else "")
 
     def demonstrate(self, rng: np.random.Generator, *, skill: float) -> Demonstration:
-        """Say where player and goal are and walk a shortest path, or carelessly somewhere."""
+        """Say where player and goal are and walk a shortest path, or carelessly somewhere.
+
+        The moves stand in the answer only. A reasoning that named the first one would carry that word for as long as
+        the answer is any good, and its dependence on the input could not fall below the entropy of a move.
+        """
         config, lake = self.config, self.lake
         if rng.random() < skill:
             plan = lake.shortest_path(self._player)
@@ -218,7 +222,7 @@ class FrozenLake(TextEnv):
             plan = rng.integers(len(ACTIONS), size=rng.integers(1, CARELESS_MOVES + 1)).tolist()
         names = [ACTIONS[action] for action in plan[: config.max_actions_per_turn]]
         (row, column), (goal_row, goal_column) = self._player, lake.goal
-        parts = (f"me {row} {column}", f"goal {goal_row} {goal_column}", "so", names[0])
+        parts = (f"me {row} {column}", f"goal {goal_row} {goal_column}", "so", "go")
         return Demonstration(reasoning=with_fillers(parts, rng), answer=join_actions(names, config.action_separator))
 
     @property
