@@ -246,7 +246,7 @@ def build_update(
         (actor_gradient, critic_gradient), terms, sums = accumulate(
             state, settings, batch, order, count, denominator, critic_denominator, loss_scale, mesh=mesh
         )
-        norm = optax.global_norm(actor_gradient)
+        norm = optax.tree.norm(actor_gradient)
         finite = jnp.isfinite(norm) & jnp.isfinite(terms.actor)
         changes, opt_state = actor_optimizer.update(actor_gradient, state.opt_state, state.params)
         new = dataclasses.replace(state, params=optax.apply_updates(state.params, changes), opt_state=opt_state)
@@ -265,7 +265,7 @@ def build_update(
         if settings.kl_coef:
             metrics[f"policy/reference_{settings.kl_estimator}_token_nats"] = sums.kl / tokens
         if critic_optimizer is not None:
-            critic_norm = optax.global_norm(critic_gradient)
+            critic_norm = optax.tree.norm(critic_gradient)
             finite = finite & jnp.isfinite(critic_norm) & jnp.isfinite(terms.value)
             changes, critic_opt_state = critic_optimizer.update(
                 critic_gradient, state.critic_opt_state, state.critic_params

@@ -1,0 +1,152 @@
+"""Cross-scores against the float64 decoder, and the packing of reasonings."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragen_jax.learner.cross_score import cross_score, pack
+from ragen_jax.learner.score import ScoreConfig
+from ragen_jax.models.sharding import make_mesh
+from ragen_jax.types import CrossScores, ReasoningPairs
+from tests.device_fixtures import MODEL, VOCAB, ragged_prompts, random_params
+from tests.oracles import decoder as oracle
+
+SCORING = ScoreConfig(vocab_size=VOCAB, temperature=0.8)
+MESH = make_mesh(data=1)
+WIDTH = 5
+
+
+def make_pairs(lengths: list[list[int]], *, prompt_width: int = 7, seed: int = 0) -> ReasoningPairs:
+    """Contexts of different lengths; ``lengths[i][k]`` tokens in reasoning k of context i."""
+    rng = np.random.default_rng(seed)
+    columns, group = np.shape(lengths)
+    ragged = ragged_prompts([2 + i % 4 for i in range(columns)], width=prompt_width, seed=seed)
+    mask = np.arange(WIDTH) < np.asarray(lengths)[..., None]
+    tokens = rng.integers(3, VOCAB, (columns, group, WIDTH)).astype(np.int32)
+    return ReasoningPairs(
+        prompt_tokens=ragged.tokens,
+        prompt_mask=ragged.mask,
+        reasoning_tokens=tokens,
+        reasoning_mask=mask,
+        column_class=np.arange(columns, dtype=np.int32),
+    )
+
+
+def naive(pairs: ReasoningPairs) -> np.ndarray:
+    """Every pair on its own, [C, G, C]."""
+    columns, group, _ = pairs.reasoning_tokens.shape
+    out = np.zeros((columns, group, columns))
+    for i, k, j in np.ndindex(columns, group, columns):
+        reasoning = pairs.reasoning_tokens[i, k][pairs.reasoning_mask[i, k]].tolist()
+        context = pairs.prompt_tokens[j][pairs.prompt_mask[j]].tolist()
+        out[i, k, j] = oracle.continuation_log_probs(
+            random_params(), MODEL, context, reasoning, vocab_size=VOCAB, temperature=0.8
+        ).sum()
+    return out
+
+
+def scored(pairs: ReasoningPairs, *, chunk: int = 64) -> CrossScores:
+    return cross_score(random_params(), MODEL, SCORING, pairs, mesh=MESH, chunk=chunk)
+
+
+LENGTHS = [[5, 1, 3], [0, 2, 4], [1, 5, 0]]
+
+
+def test_every_entry_equals_the_naive_matrix():
+    pairs = make_pairs(LENGTHS)
+    scores = scored(pairs)
+    assert scores.lengths.tolist() == LENGTHS
+    assert scores.valid.tolist() == [[n > 0 for n in row] for row in LENGTHS]
+    error = np.abs(scores.log_probs - naive(pairs)) / np.maximum(scores.lengths, 1)[..., None]
+    assert error.max() < 1e-5
+    assert not scores.log_probs[~scores.valid].any()
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 4])
+def test_chunks_agree(chunk: int):
+    pairs = make_pairs(LENGTHS)
+    np.testing.assert_allclose(scored(pairs, chunk=chunk).log_probs, scored(pairs).log_probs, atol=1e-5)
+
+
+def test_equal_columns_are_scored_once_and_expanded():
+    pairs = make_pairs(LENGTHS)
+    tokens, mask = np.array(pairs.prompt_tokens), np.array(pairs.prompt_mask)
+    tokens[2], mask[2] = tokens[0], mask[0]
+    twins = dataclasses.replace(
+        pairs, prompt_tokens=tokens, prompt_mask=mask, column_class=np.array([4, 9, 4], np.int32)
+    )
+    scores = scored(twins)
+    assert (scores.log_probs[..., 2] == scores.log_probs[..., 0]).all()
+    assert np.abs(scores.log_probs - naive(twins)).max() < 5e-5
+    assert scores.column_class.tolist() == [4, 9, 4]
+    # Only the first of a class is read: what stands in the other column does not matter.
+    tokens = np.array(tokens)
+    tokens[2] = 3
+    assert (scored(dataclasses.replace(twins, prompt_tokens=tokens)).log_probs == scores.log_probs).all()
+
+
+def test_padding_changes_nothing():
+    pairs = make_pairs(LENGTHS)
+    garbage = dataclasses.replace(
+        pairs,
+        prompt_tokens=np.where(pairs.prompt_mask, pairs.prompt_tokens, 11).astype(np.int32),
+        reasoning_tokens=np.where(pairs.reasoning_mask, pairs.reasoning_tokens, 13).astype(np.int32),
+    )
+    assert (scored(garbage).log_probs == scored(pairs).log_probs).all()
+    wide = dataclasses.replace(
+        pairs,
+        prompt_tokens=np.pad(pairs.prompt_tokens, ((0, 0), (5, 0))),
+        prompt_mask=np.pad(pairs.prompt_mask, ((0, 0), (5, 0))),
+        reasoning_tokens=np.pad(pairs.reasoning_tokens, ((0, 0), (0, 0), (0, 3))),
+        reasoning_mask=np.pad(pairs.reasoning_mask, ((0, 0), (0, 0), (0, 3))),
+    )
+    np.testing.assert_allclose(scored(wide).log_probs, scored(pairs).log_probs, atol=1e-5)
+
+
+def test_trajectory_form_has_one_reasoning_a_column():
+    pairs = make_pairs([[3], [5], [0], [2]])
+    scores = scored(pairs)
+    assert scores.log_probs.shape == (4, 1, 4)
+    assert np.abs(scores.log_probs - naive(pairs)).max() < 5e-5
+
+
+def test_nothing_to_score():
+    scores = scored(make_pairs([[0, 0, 0], [0, 0, 0], [0, 0, 0]]))
+    assert not scores.valid.any() and not scores.log_probs.any()
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=12), st.integers(6, 14))
+def test_packing_places_every_token_once(lengths: list[int], width: int):
+    count = len(lengths)
+    mask = np.arange(6) < np.array(lengths)[:, None]
+    tokens = (1 + np.arange(count * 6)).reshape(count, 6).astype(np.int32)  # every token is unique
+    packed = pack(tokens, mask, width=width, max_rows=count)
+    assert packed.tokens.shape == packed.segments.shape == packed.offsets.shape == packed.owners.shape == (count, width)
+    real = packed.segments >= 0
+    assert sorted(packed.tokens[real]) == sorted(tokens[mask])
+    assert not real[packed.rows :].any() and real[: packed.rows].any(1).all()
+    assert (packed.owners[~real] == count).all()
+    for index, length in enumerate(lengths):
+        rows, places = np.nonzero(packed.owners == index)
+        assert len(rows) == length
+        if length:
+            assert len(set(rows)) == 1 and (np.diff(places) == 1).all()
+            assert packed.tokens[rows[0], places].tolist() == tokens[index, :length].tolist()
+            assert packed.offsets[rows[0], places].tolist() == list(range(length))
+            segment = packed.segments[rows[0], places]
+            assert len(set(segment)) == 1
+            others = (packed.segments[rows[0]] == segment[0]).sum()
+            assert others == length  # no two reasonings of a row share a segment
+
+
+def test_packing_says_what_does_not_fit():
+    tokens, mask = np.ones((2, 4), np.int32), np.ones((2, 4), bool)
+    with pytest.raises(ValueError, match=r"4 tokens does not fit .* width=3"):
+        pack(tokens, mask, width=3, max_rows=2)
+    with pytest.raises(ValueError, match=r"max_rows=1 .* 8 tokens"):
+        pack(tokens, mask, width=5, max_rows=1)
