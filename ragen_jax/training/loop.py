@@ -139,7 +139,7 @@ class _Run:
         self.seconds_before = 0.0
         self.validated = -1
         self.rollout_seconds: dict[int, float] = {}
-        self.sampled: tuple[int, Params] = (0, self.state.params)
+        self.published: dict[int, Params] = {}  # version -> parameters that the actor may sample from
         if config.resume:
             self._restore()
         self.rollouts = RolloutLog(
@@ -198,12 +198,13 @@ class _Run:
     def _take_step(self, actor: ActorThread) -> str | None:
         began = time.perf_counter()
         rollout = actor.get().item
+        invalid_share = float(np.mean(~np.asarray(rollout.batch.valid)))
+        if invalid_share > self.config.env.max_invalid_share:
+            self._give_up_on_environment(rollout, invalid_share)
         result = learn(self.parts, self.state, rollout)
         self.state, metrics = result.state, result.metrics
         if metrics.get("update/finite", 1.0) == 0:
             self._give_up_on_batch(rollout)
-        if metrics["rollout/invalid_share"] > self.config.env.max_invalid_share:
-            self._give_up_on_environment(rollout, metrics["rollout/invalid_share"])
         self.step += 1
         self._log_rollouts(rollout.info.episodes)
         self._publish(actor)
@@ -235,8 +236,9 @@ class _Run:
     def _produce(self, step: int, version: int) -> Rollout:
         """Called in the actor's thread."""
         began = time.perf_counter()
-        published, params = self.sampled
-        assert published == version, (published, version)
+        params = self.published[version]
+        for older in [known for known in list(self.published) if known < version]:
+            del self.published[older]
         rollout = self.parts.training_rollout(self.parts.sampler(params, version=version), step)
         self.rollout_seconds[step] = time.perf_counter() - began
         return rollout
@@ -245,7 +247,7 @@ class _Run:
         params = self.state.params
         if self.config.rollout.max_staleness:  # the actor may still sample from them while the update reuses buffers
             params = jax.tree.map(jnp.copy, params)
-        self.sampled = (self.step, params)
+        self.published[self.step] = params
         actor.publish(self.step)
 
     def _validate(self) -> dict[str, float]:
