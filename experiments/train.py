@@ -1,18 +1,23 @@
 """Train any composition of presets.
 
 python -m experiments.train preset=paper,frozen_lake_tiny,grpo,top_p steps=50 seed=1
-python -m experiments.train config=runs/<run>/config.json        # the same run again
-python -m experiments.train resume=runs/<run>                    # go on after its newest checkpoint
+python -m experiments.train preset=frozen_lake_turns_tiny,grpo seeds=0,1,2   # side by side, gathered in aggregate.json
+python -m experiments.train config=runs/<run>/config.json                    # the same run again
+python -m experiments.train resume=runs/<run>                                # go on after its newest checkpoint
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from experiments._logging import log_to_stderr
-from ragen_jax.config import parse
+from experiments._runner import Variant, processors, run_variants
+from ragen_jax.config import Config, parse, validate
+from ragen_jax.training.build import initial_policy
 from ragen_jax.training.loop import train
+from ragen_jax.training.run_folder import claim_folder
 
 
 def main(argv: Sequence[str]) -> None:
@@ -23,8 +28,25 @@ def main(argv: Sequence[str]) -> None:
     if resumed:
         tokens.insert(0, f"config={resumed[-1]}/config.json")
     parsed = parse(tokens, default_presets=("paper", "frozen_lake_tiny", "grpo"))
-    outcome = train(parsed.config)
-    sys.stdout.write(f"results in {outcome.folder.path}\n")
+    folder = train_seeds(parsed.config, parsed.seeds) if parsed.seeds else train(parsed.config).folder.path
+    sys.stdout.write(f"results in {folder}\n")
+
+
+def train_seeds(config: Config, seeds: Sequence[int]) -> Path:
+    """One run per seed, in child processes, gathered in ``aggregate.json``; returns the folder that holds them.
+
+    Raises:
+      ValueError: a run to resume (it has one seed), or a configuration that contradicts itself.
+    """
+    if config.resume:
+        raise ValueError(f"resume={config.resume} continues one run, which has its seed; leave seeds= out")
+    validate(config)
+    name = "-".join(config.preset) or "custom"
+    folder = config.folder or claim_folder("runs", experiment="seeds", preset=name, seed=seeds[0])
+    if config.model.init == "warm_start":
+        initial_policy(config)  # once, before several processes want it at the same time
+    run_variants([Variant(name, config)], seeds=seeds, folder=folder, jobs=min(2, len(processors())))
+    return Path(folder)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,60 @@
+"""The command line of ``experiments.train``: one run, several seeds, a run to resume."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from experiments import train
+from ragen_jax.config import Config, to_json
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What would have been run."""
+    made: dict[str, Any] = {}
+
+    def one(config: Config) -> Any:
+        made["config"] = config
+        return SimpleNamespace(folder=SimpleNamespace(path="somewhere"))
+
+    def several(variants: Any, **arguments: Any) -> None:
+        made.update(arguments, variants=variants)
+
+    monkeypatch.setattr(train, "train", one)
+    monkeypatch.setattr(train, "run_variants", several)
+    monkeypatch.setattr(train, "initial_policy", lambda config: made.setdefault("prepared", config))
+    return made
+
+
+def test_one_run(calls: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    train.main(["preset=paper,countdown_tiny,grpo", "steps=3", "seed=5"])
+    assert (calls["config"].env.name, calls["config"].steps, calls["config"].seed) == ("countdown", 3, 5)
+    assert "results in somewhere" in capsys.readouterr().out
+    assert "seeds" not in calls
+
+
+def test_several_seeds(calls: dict[str, Any], tmp_path: Path) -> None:
+    train.main(["preset=frozen_lake_tiny,grpo", "seeds=0,1,2", f"folder={tmp_path / 'out'}"])
+    assert calls["seeds"] == (0, 1, 2)
+    assert [variant.name for variant in calls["variants"]] == ["frozen_lake_tiny-grpo"]
+    assert calls["folder"] == str(tmp_path / "out")
+    assert calls["prepared"].model.init == "warm_start"
+    assert "config" not in calls
+
+
+def test_seeds_and_resume_contradict_each_other(calls: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(to_json(Config()))
+    train.main([f"resume={tmp_path}"])
+    assert calls["config"].resume == str(tmp_path)
+    with pytest.raises(ValueError, match="continues one run"):
+        train.main([f"resume={tmp_path}", "seeds=0,1"])
+
+
+def test_a_bad_configuration_is_refused_before_children_start(calls: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"rollout\.group_size=1"):
+        train.main(["preset=frozen_lake_tiny,grpo", "rollout.group_size=1", "seeds=0,1"])
+    assert "seeds" not in calls
