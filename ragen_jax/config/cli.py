@@ -78,7 +78,9 @@ def parse(
         raise ValueError(f"seeds={special['seeds']} names a seed twice; repeated seeds are the same run")
     # The name decides which options exist, so it comes first whatever the order on the line.
     if "env.name" in tokens:
-        config = set_key(config, "env.name", tokens.pop("env.name"))
+        name = tokens.pop("env.name")
+        if name != config.env.name:  # options that presets set for another environment go with it
+            config = dataclasses.replace(config, env=dataclasses.replace(config.env, name=name, options={}))
     if "help" in special:
         sys.stdout.write(help_text(config, own))
         raise SystemExit(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragen_jax.config import Config, compose, flatten, parse, to_json
+from ragen_jax.config import Config, compose, flatten, parse, to_json, validate
 from ragen_jax.config.keys import key_types
 from ragen_jax.config.legacy_keys import LEGACY_KEYS
 
@@ -179,3 +179,11 @@ def test_flatten_uses_the_spelling_of_the_command_line():
     tokens = [f"{key}={value}" for key, value in flat.items()]
     again = config_of(*tokens)
     assert flatten(again) == flatten(config) | {"preset": ()}
+
+
+def test_another_environment_drops_the_options_of_the_first() -> None:
+    config = parse(["preset=paper,frozen_lake_tiny", "env.name=countdown", "env.max_number=20"]).config
+    assert (config.env.name, config.env.options) == ("countdown", {"max_number": 20})
+    validate(config)
+    same = parse(["preset=paper,frozen_lake_tiny", "env.name=frozen_lake"]).config
+    assert same == parse(["preset=paper,frozen_lake_tiny"]).config
