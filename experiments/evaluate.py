@@ -153,7 +153,7 @@ def by_prompt(episodes: Sequence[Episode]) -> list[dict[str, Any]]:
 
 def write(run: RunFolder, record: dict[str, Any]) -> Path:
     """Write an evaluation into its run; the same step with the same settings has the same file."""
-    path = run.path / "evaluations" / f"step{record['step']}-{content_hash(record['settings'])}.json"
+    path = run.evaluations / f"step{record['step']}-{content_hash(record['settings'])}.json"
     path.parent.mkdir(exist_ok=True)
     text = json.dumps({**record, "metrics": clean(record["metrics"])}, indent=1, allow_nan=False)
     json_lines.write_atomically(path, text + "\n")

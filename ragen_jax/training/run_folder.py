@@ -7,6 +7,7 @@ rollouts.jsonl   sampled rollouts, within a byte budget
 summary.json     the run in a few numbers, written at the end
 tensorboard/     event files
 checkpoints/     one folder per saved step
+evaluations/     results of later evaluations, if there are any
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class RunFolder:
         self.summary_file = self.path / "summary.json"
         self.tensorboard = self.path / "tensorboard"
         self.checkpoints = self.path / "checkpoints"
+        self.evaluations = self.path / "evaluations"
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], config_json: str, *, metadata: Mapping[str, Any]) -> Self:
