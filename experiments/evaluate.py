@@ -59,7 +59,8 @@ def read_arguments(argv: Sequence[str]) -> tuple[RunFolder, Config, int]:
     """
     values = {key.removeprefix("--"): text for key, _, text in (token.partition("=") for token in argv)}
     if "help" in values or "-h" in argv:
-        parse(["--help"], own=OWN)
+        sys.stdout.write(f"{__doc__}\n" + "".join(f"  {name + '=...':<13}  {text}\n" for name, text in OWN.items()))
+        raise SystemExit(0)
     if not values.get("run"):
         raise ValueError("which run? give run=<folder of a run>, for example run=runs/train-paper-seed0-0")
     run = RunFolder.open(values["run"], write=True)

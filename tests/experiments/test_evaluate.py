@@ -74,6 +74,14 @@ def test_arguments_that_cannot_be_used(saved: RunFolder, tokens: list[str], mess
         evaluate.read_arguments([f"run={saved.path}", *tokens])
 
 
+def test_help_names_what_may_change(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        evaluate.main(["--help"])
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in (*evaluate.OWN, "validation.*", "rollout.top_p"))
+    assert "optim.lr" not in printed
+
+
 def test_what_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="which run"):
         evaluate.read_arguments([])
