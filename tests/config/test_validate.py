@@ -228,10 +228,10 @@ def test_model_names_and_starts(tmp_path):
     assert "did you mean 'tiny'" in refused("model.preset=tinny")
     assert "model.critic_preset" in refused("model.critic_preset=nothing")
     assert "model.warm_start" in refused("model.init=warm_start")
-    assert "has no effect" in refused("model.warm_start=frozen_lake")
     assert "is no folder" in refused("model.init=warmstart")
     accepted(f"model.init={tmp_path}")
-    accepted("model.init=warm_start", "model.warm_start=frozen_lake")
+    accepted("model.init=warm_start", "model.warm_start=frozen_lake_tiny")
+    accepted("model.warm_start=frozen_lake_tiny")  # the recipe stays when a preset's start is replaced
 
 
 # --- validation and mesh -----------------------------------------------------------------------------------------
