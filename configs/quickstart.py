@@ -7,14 +7,15 @@ from ragen_jax.config.schema import Config
 
 
 def quickstart(config: Config) -> Config:
-    """Token-mean loss over all tokens of the rollout, in both arms alike; 512 validation episodes.
+    """Token-mean loss over all tokens of the rollout, in both arms alike; 512 validation episodes each 25 steps.
 
     The one-turn lake begins from the policy that ships with the package; the other tiny environments train theirs once.
     """
     bundled = config.model.warm_start == "frozen_lake_tiny"
     return change(
         config,
+        steps=150,
         model={"init": "bundled"} if bundled else {},
         algorithm={"aggregation": "token-mean", "normalizer": "rollout"},
-        validation={"samples": 16},
+        validation={"samples": 16, "every": 25},
     )

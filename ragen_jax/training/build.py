@@ -287,21 +287,30 @@ def _initial_params(
 
 def _bundled(config: Config, model: ModelConfig, chat: ChatFormat) -> Params:
     facts = json.loads((BUNDLED_POLICY / "policy.json").read_text(encoding="utf-8"))
-    key = policy_key(
-        config.env.name,
-        dict(config.env.options),
-        model,
-        chat,
-        recipe(config.model.warm_start),
-        show_rewards=config.rollout.show_rewards,
-        seed=facts["seed"],
-    )
+    key = _warm_start_key(config, model, chat, seed=facts["seed"])
     if key != facts["key"]:
         raise ValueError(
             f"the bundled policy was made for configuration {facts['key']}, this run has {key} (environment, options, "
             "network, tokenizer and recipe count); use model.init=warm_start to train one for this run"
         )
     return load_policy(BUNDLED_POLICY, model)
+
+
+def warm_start_key(config: Config) -> str:
+    """Content hash of the warm start that a configuration names."""
+    return _warm_start_key(config, model_config(config.model.preset), ChatFormat(Tokenizer.tiny()), seed=0)
+
+
+def _warm_start_key(config: Config, model: ModelConfig, chat: ChatFormat, *, seed: int) -> str:
+    return policy_key(
+        config.env.name,
+        dict(config.env.options),
+        model,
+        chat,
+        recipe(config.model.warm_start),
+        show_rewards=config.rollout.show_rewards,
+        seed=seed,
+    )
 
 
 def run_params(run: RunFolder, model: ModelConfig, step: int | None = None) -> Params:
