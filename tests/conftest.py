@@ -36,6 +36,7 @@ def _cache_folder() -> Path:
 os.environ["JAX_PLATFORMS"] = os.environ.get("RAGEN_TEST_PLATFORM", "cpu")
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={DEVICES}".strip()
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_cache_folder()))
+os.environ.setdefault("RAGEN_COMPILATION_CACHE", os.environ["JAX_COMPILATION_CACHE_DIR"])  # for runs inside tests
 # The thresholds of jax (one second, any size) would leave out nearly all of the tests' small programs.
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
@@ -65,3 +66,11 @@ def golden_dir() -> Path:
 def data_dir() -> Path:
     """Folder with outside data; the test is skipped when RAGEN_DATA_DIR is unset."""
     return _folder_from("RAGEN_DATA_DIR", "outside data samples")
+
+
+@pytest.fixture(scope="session")
+def bandit_policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a small policy that often answers the bandit in the right form; trained once a session."""
+    from tests.training_fixtures import train_bandit_policy  # imports jax, so not at the top of this file
+
+    return train_bandit_policy(tmp_path_factory.mktemp("policy"))
