@@ -13,8 +13,7 @@ import pytest
 import ragen_jax
 from configs import PRESETS
 from experiments.quickstart import OWN
-from ragen_jax.config import parse, validate
-from ragen_jax.training.build import BUNDLED_POLICY
+from ragen_jax.config import compose, parse, validate
 
 PROJECT = Path(__file__).parent.parent
 DOCS = sorted(f"docs/{page.name}" for page in PROJECT.glob("docs/*.md"))
@@ -35,8 +34,6 @@ def _commands(text: str) -> list[list[str]]:
 def test_the_notebook_snippet_runs() -> None:
     """In a fresh interpreter, as a reader would."""
     (code,) = re.findall(r"```python\n(.*?)```", _page("README.md"), re.DOTALL)
-    if not (BUNDLED_POLICY / "policy.json").exists():
-        pytest.skip(f"the snippet starts from the bundled policy, and {BUNDLED_POLICY} is not there")
     environment = {**os.environ, "XLA_FLAGS": "", "PYTHONPATH": str(PROJECT)}
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
@@ -97,3 +94,12 @@ def test_the_two_commands_are_targets() -> None:
     makefile = _page("Makefile")
     for target in re.findall(r"^make (\w+)", _page("README.md") + _page("CONTRIBUTING.md"), re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_the_table_of_tiny_presets_gives_their_shares() -> None:
+    rows = re.findall(r"^\| `(\w+_tiny)` \| .* \| (.*) \|$", _page("docs/environments.md"), re.MULTILINE)
+    assert {name for name, _ in rows} == {name for name in PRESETS if name.endswith("_tiny")}
+    for name, signal_free in rows:
+        options = compose(name).env.options
+        share = options.get("locked_share", 0.0) + options.get("unsolvable_share", 0.0)
+        assert signal_free.split(" %")[0] == (f"{share * 100:g}" if share else "none"), name
