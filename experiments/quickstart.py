@@ -77,7 +77,8 @@ def arms(argv: Sequence[str]) -> tuple[tuple[Variant, Variant], tuple[int, ...],
     presets = (f"{env}_tiny", algorithm, "no_filter", "quickstart")
     short = SMOKE if "smoke" in own else ()
     parsed = parse([*short, *argv], default_presets=presets, own=OWN)
-    rule = FilterSection(rule=own.get("filter", "top_p"), value=parsed.config.filter.value)
+    # A batch whose lakes are all locked is ordinary here: such a step is skipped, and never ends the run.
+    rule = FilterSection(rule=own.get("filter", "top_p"), value=parsed.config.filter.value, max_empty_steps=0)
     filtered = dataclasses.replace(parsed.config, filter=rule)
     label = f"{rule.rule}-{rule.value:g}"
     variants = (Variant(BASELINE, parsed.config), Variant(label, filtered))

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 
+RUN_STRIDE = 10_000_000  # layout seeds between the first prompts of two runs whose seeds are neighbours
+
+
 @dataclasses.dataclass(frozen=True)
 class EnvSection:
     """Which environment, and its own options.
@@ -17,7 +20,7 @@ class EnvSection:
     Attributes:
       name: a key of ``ragen_jax.envs.ENVS``.
       options: fields of that environment's config dataclass; on the command line ``env.<field>=value``.
-      train_seed: layout seed of the first training prompt; step s uses the next P seeds.
+      train_seed: layout seed of the first training prompt of a run with ``seed=0``; see ``Config.training_seeds``.
       workers: threads that step environments.
       step_timeout_s: seconds one reset or step may take before its row is given up as invalid.
       max_invalid_share: share of invalid rows in a batch above which the run stops.
@@ -300,3 +303,8 @@ class Config:
     early_stop: EarlyStopSection = dataclasses.field(default_factory=EarlyStopSection)
     checkpoint: CheckpointSection = dataclasses.field(default_factory=CheckpointSection)
     mesh: MeshSection = dataclasses.field(default_factory=MeshSection)
+
+    def training_seeds(self, step: int) -> range:
+        """Layout seeds of the P prompts of a step, counted from 0; runs with another ``seed`` meet other prompts."""
+        first = self.env.train_seed + self.seed * RUN_STRIDE + step * self.rollout.prompts
+        return range(first, first + self.rollout.prompts)

@@ -170,16 +170,18 @@ def _environment(config: Config) -> Iterator[str]:
 
 
 def _seeds(config: Config) -> Iterator[str]:
-    train_first = config.env.train_seed
-    train_last = train_first + config.steps * config.rollout.prompts - 1
+    train_first = config.training_seeds(0)[0]
+    train_last = config.training_seeds(config.steps)[0] - 1
     validation_first = config.validation.seed
     validation_last = validation_first + VALIDATION_WALK * config.validation.prompts - 1
     if train_first <= validation_last and validation_first <= train_last:
         yield (
-            f"training seeds {train_first}..{train_last} (env.train_seed={train_first}, steps={config.steps}, "
+            f"training seeds {train_first}..{train_last} (env.train_seed={config.env.train_seed}, seed={config.seed}, "
+            f"steps={config.steps}, "
             f"rollout.prompts={config.rollout.prompts}) overlap validation seeds {validation_first}..{validation_last} "
             f"(validation.seed={validation_first}, validation.prompts={config.validation.prompts}, up to "
-            f"{VALIDATION_WALK} seeds each); set env.train_seed={validation_last + 1} or more"
+            f"{VALIDATION_WALK} seeds each); set env.train_seed="
+            f"{validation_last + 1 - config.training_seeds(0)[0] + config.env.train_seed} or more"
         )
 
 

@@ -117,9 +117,7 @@ class Components:
     def training_rollout(self, policy: Policy, step: int) -> Rollout:
         """The rollout of a step: its prompts and its samples depend on (config, step, parameters) only."""
         config = self.config
-        first = config.env.train_seed + step * config.rollout.prompts
-        seeds = list(range(first, first + config.rollout.prompts))
-        return self.collect(policy, self.pool, seeds, seed=(config.seed, TRAIN, step))
+        return self.collect(policy, self.pool, list(config.training_seeds(step)), seed=(config.seed, TRAIN, step))
 
     def close(self) -> None:
         """Stop the environments' threads."""

@@ -268,7 +268,7 @@ class _Run:
             return
         meta = {
             "rules": self.rules.to_json(),
-            "next_seed": self.config.env.train_seed + self.step * self.config.rollout.prompts,
+            "next_seed": self.config.training_seeds(self.step)[0],
             "wall_seconds": self._seconds(),
         }
         self.checkpointer.save(self.step, self.state, meta)
@@ -281,11 +281,11 @@ class _Run:
         self.step = step
         self.rules = early_stop.EarlyStopState.from_json(meta["rules"])
         self.seconds_before = meta["wall_seconds"]
-        expected = self.config.env.train_seed + step * self.config.rollout.prompts
+        expected = self.config.training_seeds(step)[0]
         if meta["next_seed"] != expected:
             raise ValueError(
                 f"the checkpoint of step {step} goes on at training seed {meta['next_seed']}, this configuration at "
-                f"{expected}: env.train_seed and rollout.prompts must be those of the run"
+                f"{expected}: seed, env.train_seed and rollout.prompts must be those of the run"
             )
         logger.info("resumed %s after step %d", self.folder.path, step)
 
