@@ -10,7 +10,6 @@ import numpy as np
 
 from configs._change import change
 from ragen_jax.config import Config, compose
-from ragen_jax.learner.score import ScoreConfig
 from ragen_jax.models.config import model_config
 from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.rollout.prompting import ChatFormat
@@ -26,8 +25,8 @@ def train_bandit_policy(folder: Path) -> Path:
     chat = ChatFormat(Tokenizer.tiny())
     options = dict(compose("bandit_tiny").env.options)
     traces = make_traces("bandit", options, chat, RECIPE, seed=0, show_rewards=False)
-    scoring = ScoreConfig(vocab_size=chat.tokenizer.vocab_size)
-    params = fit(traces, model_config(NETWORK), scoring, RECIPE, pad_id=chat.tokenizer.pad_id, seed=0)
+    vocab_size, pad_id = chat.tokenizer.vocab_size, chat.tokenizer.pad_id
+    params = fit(traces, model_config(NETWORK), RECIPE, vocab_size=vocab_size, pad_id=pad_id, seed=0)
     save_policy(folder, params, {"recipe": dataclasses.asdict(RECIPE)})
     return folder
 

@@ -147,8 +147,12 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
             f"{model.vocab_rows} rows: choose a larger model.preset"
         )
     critic = _critic(config)
-    scoring = _scoring(config, chat)
-    params = _initial_params(config, model, chat, scoring, say)
+    scoring = ScoreConfig(
+        vocab_size=chat.tokenizer.vocab_size,
+        temperature=config.rollout.temperature,
+        dtype=config.model.compute_dtype,
+    )
+    params = _initial_params(config, model, chat, say)
     critic_params = None if critic is None else init_critic(critic, jax.random.key(config.seed + 1))
     actor_optimizer, critic_optimizer = _optimizers(config, critic)
     params = jax.device_put(params, shardings(params, mesh))
@@ -197,15 +201,7 @@ def initial_policy(config: Config, *, say: Callable[[str], None] = logger.info) 
     """The policy that a run of this configuration begins with; a warm start is trained now and cached."""
     validate(config)
     chat = ChatFormat(Tokenizer.tiny())
-    return _initial_params(config, model_config(config.model.preset), chat, _scoring(config, chat), say)
-
-
-def _scoring(config: Config, chat: ChatFormat) -> ScoreConfig:
-    return ScoreConfig(
-        vocab_size=chat.tokenizer.vocab_size,
-        temperature=config.rollout.temperature,
-        dtype=config.model.compute_dtype,
-    )
+    return _initial_params(config, model_config(config.model.preset), chat, say)
 
 
 def _pool(config: Config, *, split: str, groups: int, group_size: int) -> EnvPool:
@@ -258,9 +254,7 @@ def _prepare_config(config: Config, *, max_turns: int) -> PrepareConfig:
     )
 
 
-def _initial_params(
-    config: Config, model: ModelConfig, chat: ChatFormat, scoring: ScoreConfig, say: Callable[[str], None]
-) -> Params:
+def _initial_params(config: Config, model: ModelConfig, chat: ChatFormat, say: Callable[[str], None]) -> Params:
     init = config.model.init
     if init == "random":
         return init_params(model, jax.random.key(config.seed))
@@ -272,7 +266,6 @@ def _initial_params(
             dict(config.env.options),
             model,
             chat,
-            scoring,
             recipe(config.model.warm_start),
             show_rewards=config.rollout.show_rewards,
             say=say,

@@ -154,20 +154,20 @@ def _batches(count: int, settings: Recipe, rng: np.random.Generator) -> Iterator
 def fit(
     traces: list[Trace],
     model: ModelConfig,
-    scoring: ScoreConfig,
     settings: Recipe,
     *,
+    vocab_size: int,
     pad_id: int,
     seed: int,
     report: Callable[[int, float], None] | None = None,
 ) -> Params:
-    """Next-token training on the replies of the traces.
+    """Next-token training on the replies of the traces, in float32 at temperature 1 whatever the rollouts will use.
 
     Args:
       traces: demonstrations.
       model: network.
-      scoring: vocabulary and dtype; the temperature must be that of the rollouts.
       settings: recipe.
+      vocab_size: ids below this can be drawn.
       pad_id: padding id.
       seed: of the initial parameters and of the batches.
       report: called as (step, loss in nats per token) every 100 steps.
@@ -176,6 +176,7 @@ def fit(
       Parameters.
     """
     data = _arrays(traces, pad_id)
+    scoring = ScoreConfig(vocab_size=vocab_size)
     params = init_params(model, jax.random.key(seed))
     schedule = optax.warmup_cosine_decay_schedule(
         0.0, settings.lr, max(settings.steps // 20, 1), settings.steps, settings.lr / 10
@@ -245,7 +246,6 @@ def warm_start(
     options: dict[str, Any],
     model: ModelConfig,
     chat: ChatFormat,
-    scoring: ScoreConfig,
     settings: Recipe,
     *,
     show_rewards: bool,
@@ -260,7 +260,6 @@ def warm_start(
       options: options of the environment; the share of locked or unsolvable instances is set to 0 for the traces.
       model: network.
       chat: chat format (with its tokenizer).
-      scoring: vocabulary, temperature and dtype.
       settings: recipe.
       show_rewards: the traces show rewards between turns, as the rollouts will (in full style).
       seed: of everything random.
@@ -281,7 +280,8 @@ def warm_start(
     def report(step: int, loss: float) -> None:
         say(f"warm start of {env_name}: step {step}/{settings.steps}, {loss:.2f} nats per token")
 
-    params = fit(traces, model, scoring, settings, pad_id=chat.tokenizer.pad_id, seed=seed, report=report)
+    vocab_size, pad_id = chat.tokenizer.vocab_size, chat.tokenizer.pad_id
+    params = fit(traces, model, settings, vocab_size=vocab_size, pad_id=pad_id, seed=seed, report=report)
     params = jax.tree.map(np.asarray, params)
     facts = {
         "key": key,
