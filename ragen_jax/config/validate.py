@@ -170,8 +170,8 @@ def _environment(config: Config) -> Iterator[str]:
 
 
 def _seeds(config: Config) -> Iterator[str]:
-    train_first = config.training_seeds(0)[0]
-    train_last = config.training_seeds(config.steps)[0] - 1
+    train_first = config.training_seeds(0).start
+    train_last = config.training_seeds(config.steps).start - 1
     validation_first = config.validation.seed
     validation_last = validation_first + VALIDATION_WALK * config.validation.prompts - 1
     if train_first <= validation_last and validation_first <= train_last:
@@ -181,7 +181,7 @@ def _seeds(config: Config) -> Iterator[str]:
             f"rollout.prompts={config.rollout.prompts}) overlap validation seeds {validation_first}..{validation_last} "
             f"(validation.seed={validation_first}, validation.prompts={config.validation.prompts}, up to "
             f"{VALIDATION_WALK} seeds each); set env.train_seed="
-            f"{validation_last + 1 - config.training_seeds(0)[0] + config.env.train_seed} or more"
+            f"{validation_last + 1 - config.training_seeds(0).start + config.env.train_seed} or more"
         )
 
 

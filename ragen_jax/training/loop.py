@@ -268,7 +268,7 @@ class _Run:
             return
         meta = {
             "rules": self.rules.to_json(),
-            "next_seed": self.config.training_seeds(self.step)[0],
+            "next_seed": self.config.training_seeds(self.step).start,
             "wall_seconds": self._seconds(),
         }
         self.checkpointer.save(self.step, self.state, meta)
@@ -281,7 +281,7 @@ class _Run:
         self.step = step
         self.rules = early_stop.EarlyStopState.from_json(meta["rules"])
         self.seconds_before = meta["wall_seconds"]
-        expected = self.config.training_seeds(step)[0]
+        expected = self.config.training_seeds(step).start
         if meta["next_seed"] != expected:
             raise ValueError(
                 f"the checkpoint of step {step} goes on at training seed {meta['next_seed']}, this configuration at "
