@@ -17,7 +17,7 @@ from experiments._runner import Variant, processors, run_variants
 from ragen_jax.config import Config, parse, validate
 from ragen_jax.training.build import initial_policy
 from ragen_jax.training.loop import train
-from ragen_jax.training.run_folder import claim_folder
+from ragen_jax.training.run_folder import RunFolder, claim_folder
 
 
 def main(argv: Sequence[str]) -> None:
@@ -26,7 +26,7 @@ def main(argv: Sequence[str]) -> None:
     tokens = list(argv)
     resumed = [token.partition("=")[2] for token in tokens if token.startswith("resume=")]
     if resumed:
-        tokens.insert(0, f"config={resumed[-1]}/config.json")
+        tokens.insert(0, f"config={RunFolder.open(resumed[-1]).config_file}")
     parsed = parse(tokens, default_presets=("paper", "frozen_lake_tiny", "grpo"))
     folder = train_seeds(parsed.config, parsed.seeds) if parsed.seeds else train(parsed.config).folder.path
     sys.stdout.write(f"results in {folder}\n")

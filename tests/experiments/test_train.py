@@ -10,6 +10,7 @@ import pytest
 
 from experiments import train
 from ragen_jax.config import Config, to_json
+from ragen_jax.training.run_folder import RunFolder
 
 
 @pytest.fixture
@@ -47,11 +48,19 @@ def test_several_seeds(calls: dict[str, Any], tmp_path: Path) -> None:
 
 
 def test_seeds_and_resume_contradict_each_other(calls: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(to_json(Config()))
-    train.main([f"resume={tmp_path}"])
-    assert calls["config"].resume == str(tmp_path)
+    run = RunFolder.create(tmp_path / "run", to_json(Config()), metadata={}).path
+    train.main([f"resume={run}"])
+    assert calls["config"].resume == str(run)
     with pytest.raises(ValueError, match="continues one run"):
-        train.main([f"resume={tmp_path}", "seeds=0,1"])
+        train.main([f"resume={run}", "seeds=0,1"])
+
+
+def test_a_folder_that_is_no_run_cannot_be_resumed(calls: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"is not a run folder: it has no run\.json"):
+        train.main([f"resume={tmp_path}"])
+    with pytest.raises(ValueError, match=r"is not a run folder: there is no such folder"):
+        train.main([f"resume={tmp_path / 'nowhere'}"])
+    assert not calls
 
 
 def test_a_bad_configuration_is_refused_before_children_start(calls: dict[str, Any]) -> None:
