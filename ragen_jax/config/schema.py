@@ -106,7 +106,9 @@ class FilterSection:
       count_penalty: rank on return plus format penalty (true) or on the bare return (false).
       loss_scale: factor on the loss after filtering: none, linear (kept ratio), sqrt, rho.
       loss_scale_target: "loss" scales the whole actor loss, "advantages" only the advantages.
-      max_empty_steps: consecutive steps with nothing kept after which the run stops, 0 = never.
+      max_attempts: batches that a step may sample, each from fresh prompts, until the filter keeps something.
+      when_empty: after the last attempt: "skip" the update and go on, or "stop" the run.
+      max_empty_steps: consecutive skipped steps after which the run stops all the same, 0 = never.
     """
 
     rule: str = "none"
@@ -118,6 +120,8 @@ class FilterSection:
     count_penalty: bool = True
     loss_scale: Literal["none", "linear", "sqrt", "rho"] = "none"
     loss_scale_target: Literal["loss", "advantages"] = "loss"
+    max_attempts: int = 1
+    when_empty: Literal["skip", "stop"] = "skip"
     max_empty_steps: int = 5
 
 
@@ -304,7 +308,12 @@ class Config:
     checkpoint: CheckpointSection = dataclasses.field(default_factory=CheckpointSection)
     mesh: MeshSection = dataclasses.field(default_factory=MeshSection)
 
-    def training_seeds(self, step: int) -> range:
-        """Layout seeds of the P prompts of a step, counted from 0; runs with another ``seed`` meet other prompts."""
-        first = self.env.train_seed + self.seed * RUN_STRIDE + step * self.rollout.prompts
+    def generation(self, step: int, attempt: int = 0) -> int:
+        """Number of a training batch within the run: attempt ``attempt`` of a step, both counted from 0."""
+        return step * self.filter.max_attempts + attempt
+
+    def training_seeds(self, step: int, attempt: int = 0) -> range:
+        """Layout seeds of the P prompts of a training batch; runs with another ``seed`` meet other prompts."""
+        batch = self.generation(step, attempt)
+        first = self.env.train_seed + self.seed * RUN_STRIDE + batch * self.rollout.prompts
         return range(first, first + self.rollout.prompts)

@@ -38,6 +38,7 @@ _AT_LEAST = {
     "rollout.max_staleness": 0,
     "rollout.queue_size": 1,
     "filter.slack": 0,
+    "filter.max_attempts": 1,
     "filter.max_empty_steps": 0,
     "algorithm.clip_high": 0,
     "algorithm.entropy_coef": 0,
@@ -241,6 +242,11 @@ def _filter(config: Config) -> Iterator[str]:
         )
     if rule == "none" and value != type(section)().value:
         yield f"filter.value={value} has no effect with filter.rule=none; name a rule, for example filter.rule=top_p"
+    if rule == "none" and (section.max_attempts > 1 or section.when_empty != "skip"):
+        yield (
+            f"filter.max_attempts={section.max_attempts} and filter.when_empty={section.when_empty} have no effect with "
+            "filter.rule=none, which keeps every prompt; name a rule, for example filter.rule=top_p"
+        )
     if section.mass == "softmax" and rule != "top_p":
         yield (
             f"filter.mass=softmax has no effect with filter.rule={rule}; use filter.rule=top_p or filter.mass=linear"

@@ -114,10 +114,11 @@ class Components:
             seed=seed,
         )
 
-    def training_rollout(self, policy: Policy, step: int) -> Rollout:
-        """The rollout of a step: its prompts and its samples depend on (config, step, parameters) only."""
+    def training_rollout(self, policy: Policy, step: int, attempt: int = 0) -> Rollout:
+        """One batch of a step: its prompts and its samples depend on (config, step, attempt, parameters) only."""
         config = self.config
-        return self.collect(policy, self.pool, list(config.training_seeds(step)), seed=(config.seed, TRAIN, step))
+        seed = (config.seed, TRAIN, config.generation(step, attempt))
+        return self.collect(policy, self.pool, list(config.training_seeds(step, attempt)), seed=seed)
 
     def close(self) -> None:
         """Stop the environments' threads."""

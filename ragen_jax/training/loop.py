@@ -26,7 +26,7 @@ from ragen_jax.training.console import Console
 from ragen_jax.training.evaluate import validate_policy
 from ragen_jax.training.run_folder import RolloutLog, RunFolder, claim_folder
 from ragen_jax.training.signals import StopSignal
-from ragen_jax.training.step import learn
+from ragen_jax.training.step import choose_prompts, learn
 from ragen_jax.training.summary import build_summary, peak_rss_bytes
 from ragen_jax.training.writers import JsonLines, Many, MetricWriter, TensorBoard
 from ragen_jax.types import Params, TrainState
@@ -138,7 +138,7 @@ class _Run:
         self.started = time.monotonic()
         self.seconds_before = 0.0
         self.validated = -1
-        self.rollout_seconds: dict[int, float] = {}
+        self.produced: dict[int, tuple[float, int]] = {}  # step -> seconds and attempts of its rollout
         self.published: dict[int, Params] = {}  # version -> parameters that the actor may sample from
         if config.resume:
             self._restore()
@@ -208,10 +208,12 @@ class _Run:
         self.step += 1
         self._log_rollouts(rollout.info.episodes)
         self._publish(actor)
+        rollout_seconds, attempts = self.produced.pop(self.step - 1)
         seconds = time.perf_counter() - began
         tokens = float(np.asarray(rollout.batch.response_mask).sum())
         metrics |= {
-            "time/rollout_seconds": self.rollout_seconds.pop(self.step - 1),
+            "rollout/attempts": float(attempts),
+            "time/rollout_seconds": rollout_seconds,
             "time/step_seconds": seconds,
             "time/tokens_per_second": tokens / seconds,
             "time/cross_score_share": metrics["time/cross_score_seconds"] / seconds,
@@ -225,7 +227,7 @@ class _Run:
             self.rules,
             metrics,
             rules=self.config.early_stop,
-            max_empty_steps=self.config.filter.max_empty_steps,
+            max_empty_steps=1 if self.config.filter.when_empty == "stop" else self.config.filter.max_empty_steps,
         )
         if reason is not None:
             logger.warning("the run stops at step %d: %s", self.step, reason)
@@ -239,8 +241,13 @@ class _Run:
         params = self.published[version]
         for older in [known for known in list(self.published) if known < version]:
             del self.published[older]
-        rollout = self.parts.training_rollout(self.parts.sampler(params, version=version), step)
-        self.rollout_seconds[step] = time.perf_counter() - began
+        policy = self.parts.sampler(params, version=version)
+        attempts = self.config.filter.max_attempts
+        for attempt in range(attempts):
+            rollout = self.parts.training_rollout(policy, step, attempt)
+            if attempt + 1 == attempts or choose_prompts(self.parts, rollout.batch)[0].kept_count:
+                break
+        self.produced[step] = (time.perf_counter() - began, attempt + 1)
         return rollout
 
     def _publish(self, actor: ActorThread) -> None:
