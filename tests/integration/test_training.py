@@ -308,10 +308,10 @@ def test_an_error_of_the_actor_reaches_the_learner(
 ):
     original = Components.training_rollout
 
-    def breaks_later(parts: Components, policy: Any, step: int) -> Any:
+    def breaks_later(parts: Components, policy: Any, step: int, *attempt: int) -> Any:
         if step == 1:
             raise RuntimeError("the actor tripped")
-        return original(parts, policy, step)
+        return original(parts, policy, step, *attempt)
 
     monkeypatch.setattr(Components, "training_rollout", breaks_later)
     with pytest.raises(RuntimeError, match="the actor tripped") as caught:
