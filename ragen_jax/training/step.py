@@ -125,11 +125,12 @@ def _filter(
         loss_scale=loss_scale,
     )
     keep = result.keep & alive
+    spread = variance.std(ddof=1) if len(variance) > 1 else 0.0
     numbers = {
         "reward_variance_mean": variance.mean(),
         "reward_variance_max": variance.max(),
         "reward_std_mean": std.mean(),
-        "reward_variance_dispersion": jnp.where(variance.mean() > 0, variance.std(ddof=1) / variance.mean(), 0.0),
+        "reward_variance_dispersion": jnp.where(variance.mean() > 0, spread / variance.mean(), 0.0),
         "flat_count": flat.sum(),
         "kept_variance_mean": jnp.where(keep, variance, 0.0).sum() / jnp.maximum(keep.sum(), 1),
     }

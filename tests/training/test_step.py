@@ -13,7 +13,7 @@ import pytest
 
 from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.training.build import Components, build
-from ragen_jax.training.step import StepResult, learn
+from ragen_jax.training.step import StepResult, choose_prompts, learn
 from ragen_jax.types import TrainState
 from tests.learner_fixtures import assert_trees_equal
 from tests.training_fixtures import tiny_config, with_rewards
@@ -80,6 +80,15 @@ def test_the_filter_keeps_groups_that_differ_and_says_so(grpo: Components, rollo
     assert metrics["update/skipped"] == 0 and metrics["update/finite"] == 1
     assert int(result.state.step) == 1
     assert metrics["rollout/staleness"] == 0
+
+
+def test_a_batch_of_one_prompt_has_finite_statistics(grpo: Components, rollout: Rollout):
+    batch = with_rewards(rollout, MIXED[1:2] + MIXED[:1] * 3).batch
+    one = dataclasses.replace(batch, returns=batch.returns[:4], penalties=batch.penalties[:4], valid=batch.valid[:4])
+    result, metrics = choose_prompts(grpo, one)
+    assert result.keep.tolist() == [True]
+    assert all(np.isfinite(value) for value in metrics.values())
+    assert metrics["filter/reward_variance_dispersion"] == 0
 
 
 @pytest.mark.parametrize(
