@@ -110,6 +110,27 @@ def _keep_all_mass(parts: Components) -> Any:
     return dataclasses.replace(parts.config.filter, value=1.0)
 
 
+def reordered(rollout: Rollout, order: list[int]) -> Rollout:
+    """The same groups in another order."""
+    rows = (np.array(order)[:, None] * 4 + np.arange(4)).ravel()
+    fields = {field.name: getattr(rollout.batch, field.name) for field in dataclasses.fields(rollout.batch)}
+    moved = {
+        name: value if np.ndim(value) == 0 else value[order if name.startswith("prompt_") else rows]
+        for name, value in fields.items()
+    }
+    info = dataclasses.replace(rollout.info, episodes=tuple(rollout.info.episodes[row] for row in rows))
+    return dataclasses.replace(rollout, batch=dataclasses.replace(rollout.batch, **moved), info=info)
+
+
+def test_the_kept_groups_are_the_ones_trained(grpo: Components, rollout: Rollout):
+    """Wherever they stand: here second and last, or in front."""
+    apart = step(grpo, rollout, MIXED).metrics
+    order = [1, 3, 0, 2]
+    in_front = step(grpo, reordered(rollout, order), [MIXED[group] for group in order]).metrics
+    for name in ("gradient/actor_norm", "policy/entropy_token_nats", "loss/entropy"):
+        assert apart[name] == pytest.approx(in_front[name], rel=1e-4), name
+
+
 def test_c10_the_first_update_has_ratio_one(grpo: Components, rollout: Rollout):
     metrics = step(grpo, rollout, [[0, 1, 0, 1]] * 4).metrics
     assert metrics["policy/first_ratio_gap"] < 1e-4
