@@ -9,7 +9,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal
 
-
 RUN_STRIDE = 10_000_000  # layout seeds between the first prompts of two runs whose seeds are neighbours
 
 

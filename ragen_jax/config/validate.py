@@ -244,8 +244,8 @@ def _filter(config: Config) -> Iterator[str]:
         yield f"filter.value={value} has no effect with filter.rule=none; name a rule, for example filter.rule=top_p"
     if rule == "none" and (section.max_attempts > 1 or section.when_empty != "skip"):
         yield (
-            f"filter.max_attempts={section.max_attempts} and filter.when_empty={section.when_empty} have no effect with "
-            "filter.rule=none, which keeps every prompt; name a rule, for example filter.rule=top_p"
+            f"filter.max_attempts={section.max_attempts} and filter.when_empty={section.when_empty} have no effect "
+            "with filter.rule=none, which keeps every prompt; name a rule, for example filter.rule=top_p"
         )
     if section.mass == "softmax" and rule != "top_p":
         yield (
