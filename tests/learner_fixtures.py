@@ -12,6 +12,7 @@ import numpy as np
 import optax
 from jax.sharding import Mesh
 
+from ragen_jax.config.schema import AlgorithmSection
 from ragen_jax.core.masking import aggregation_denominator
 from ragen_jax.learner.score import ScoreConfig, score
 from ragen_jax.learner.state import build_state
@@ -27,17 +28,24 @@ SETTINGS = UpdateConfig(
     critic=None,
     scoring=SCORING,
     micro_groups=1,
-    clip_low=0.2,
-    clip_high=0.28,
-    clip_dual=3.0,
-    aggregation="token-mean",
-    entropy_coef=0.01,
-    kl_coef=0.1,
-    kl_estimator="k3",
-    value_clip=0.3,
+    algorithm=AlgorithmSection(
+        clip_low=0.2,
+        clip_high=0.28,
+        clip_dual=3.0,
+        aggregation="token-mean",
+        entropy_coef=0.01,
+        kl_coef=0.1,
+        kl_estimator="k3",
+        value_clip=0.3,
+    ),
 )
 ONE = make_mesh(data=1)
 accumulated = jax.jit(accumulate, static_argnums=(1,), static_argnames=("mesh",))
+
+
+def with_algorithm(settings: Any, **changes: Any) -> Any:
+    """Settings of the update or of the preparation with some algorithm fields changed."""
+    return dataclasses.replace(settings, algorithm=dataclasses.replace(settings.algorithm, **changes))
 
 
 def learner_batch(*, groups: int, group_size: int, seed: int = 0, width: int = 7, spread: float = 0.4) -> LearnerBatch:
@@ -101,7 +109,7 @@ def gradients(
 ) -> tuple[Any, Any, Any]:
     """``accumulate`` on one device, over all groups unless told otherwise."""
     groups = batch.tokens.shape[0]
-    divisor = denominator(batch, settings.aggregation, constant) if divide_by is None else np.float32(divide_by)
+    divisor = denominator(batch, settings.algorithm.aggregation, constant) if divide_by is None else np.float32(divide_by)
     return accumulated(
         fresh_state(critic=settings.critic is not None),
         settings,

@@ -151,13 +151,7 @@ def test_an_advantage(register) -> None:
     validate(dataclasses.replace(config, algorithm=dataclasses.replace(config.algorithm, advantage="sign")))
     settings = PrepareConfig(
         group_size=2,
-        advantage="sign",
-        normalize_by_std=True,
-        gamma=1.0,
-        lam=1.0,
-        whiten=False,
-        aggregation="token-mean",
-        normalizer="rollout",
+        algorithm=dataclasses.replace(config.algorithm, advantage="sign"),
         constant_length=1.0,
         scale_advantages=False,
     )

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ragen_jax.config.schema import AlgorithmSection
 from ragen_jax.core.advantages import ADVANTAGES, AdvantageInputs, net_token_weight
 from ragen_jax.core.masking import aggregation_denominator, masked_whiten
 from ragen_jax.types import Array, FilterResult, LearnerBatch, RolloutBatch
@@ -16,21 +17,17 @@ from ragen_jax.types import Array, FilterResult, LearnerBatch, RolloutBatch
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PrepareConfig:
-    """Static settings; the meaning of the fields is that of ``AlgorithmSection`` and ``FilterSection``.
+    """Static settings of advantages and denominators.
 
     Attributes:
       group_size: G.
+      algorithm: estimator, discounts, aggregation and normaliser.
       constant_length: tokens by which "seq-mean-token-sum-norm" divides; unused by the other aggregations.
+      scale_advantages: the filter's loss scale goes on the advantages instead of the loss.
     """
 
     group_size: int
-    advantage: str
-    normalize_by_std: bool
-    gamma: float
-    lam: float
-    whiten: bool
-    aggregation: str
-    normalizer: str
+    algorithm: AlgorithmSection
     constant_length: float
     scale_advantages: bool
 
@@ -83,14 +80,17 @@ def _advantages(
         response_mask=response_mask,
         turn_ids=turn_ids,
     )
-    advantages, targets = ADVANTAGES[settings.advantage](
-        inputs, gamma=settings.gamma, lam=settings.lam, normalize_by_std=settings.normalize_by_std
+    advantages, targets = ADVANTAGES[settings.algorithm.advantage](
+        inputs,
+        gamma=settings.algorithm.gamma,
+        lam=settings.algorithm.lam,
+        normalize_by_std=settings.algorithm.normalize_by_std,
     )
     kept_rows = jnp.repeat(keep, settings.group_size) & valid.reshape(-1)
     trained = response_mask & kept_rows[:, None]
     spread = jnp.where(trained, advantages, 0.0)
     size = jnp.sqrt(jnp.sum(spread**2) / jnp.maximum(trained.sum(), 1))
-    if settings.whiten and settings.advantage == "gae":
+    if settings.algorithm.whiten and settings.algorithm.advantage == "gae":
         advantages = masked_whiten(advantages, trained)
     metrics = {
         "advantage/rms_before_whitening": size,
@@ -188,16 +188,16 @@ def denominators(prepared: PreparedBatch, groups: np.ndarray, settings: PrepareC
     batch = prepared.batch
     mask = np.asarray(batch.response_mask)
     kept_tokens = float((mask[groups] * (np.asarray(batch.weights)[groups] > 0)[..., None]).sum())
-    if settings.normalizer == "rollout":
+    if settings.algorithm.normalizer == "rollout":
         counted, share = np.ones(mask.shape[:2], np.float32), len(groups) / prepared.kept
     else:
         counted, share = np.zeros(mask.shape[:2], np.float32), 1.0
         counted[groups] = np.asarray(batch.weights)[groups]
-    constant = settings.constant_length if settings.aggregation == "seq-mean-token-sum-norm" else None
+    constant = settings.constant_length if settings.algorithm.aggregation == "seq-mean-token-sum-norm" else None
     actor = _denominator(
         mask.reshape(-1, mask.shape[-1]),
         counted.reshape(-1),
-        mode=settings.aggregation,
+        mode=settings.algorithm.aggregation,
         constant_length=constant,
     )
     return float(actor) * share, kept_tokens

@@ -18,6 +18,7 @@ import optax
 from flax import struct
 from jax.sharding import Mesh
 
+from ragen_jax.config.schema import AlgorithmSection
 from ragen_jax.core.losses import kl, ppo_terms, value_terms
 from ragen_jax.core.masking import aggregate
 from ragen_jax.learner.score import ScoreConfig, group_values, response_log_probs
@@ -28,27 +29,21 @@ from ragen_jax.types import Array, LearnerBatch, ObjectiveTerms, Params, TrainSt
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class UpdateConfig:
-    """Static settings of the update program; the meaning of the numbers is that of ``AlgorithmSection``.
+    """Static settings of the update program.
 
     Attributes:
       model: policy network.
       critic: critic network, or None.
       scoring: vocabulary, temperature and dtype.
+      algorithm: clips, aggregation and coefficients.
       micro_groups: groups per gradient call.
     """
 
     model: ModelConfig
     critic: ModelConfig | None
     scoring: ScoreConfig
+    algorithm: AlgorithmSection
     micro_groups: int
-    clip_low: float
-    clip_high: float
-    clip_dual: float
-    aggregation: str
-    entropy_coef: float
-    kl_coef: float
-    kl_estimator: str
-    value_clip: float
 
 
 @struct.dataclass
@@ -89,22 +84,26 @@ def actor_terms(
     )
     weights = batch.weights.reshape(-1)
     reduce = functools.partial(
-        aggregate, mask=mask, weights=weights, mode=settings.aggregation, denominator=denominator
+        aggregate, mask=mask, weights=weights, mode=settings.algorithm.aggregation, denominator=denominator
     )
     loss, clipped, clipped_dual = ppo_terms(
         log_probs,
         old,
         advantages,
         mask,
-        clip_low=settings.clip_low,
-        clip_high=settings.clip_high,
-        clip_dual=settings.clip_dual,
+        clip_low=settings.algorithm.clip_low,
+        clip_high=settings.algorithm.clip_high,
+        clip_dual=settings.algorithm.clip_dual,
     )
-    divergence = kl(log_probs, ref, estimator=settings.kl_estimator) if settings.kl_coef else jnp.zeros_like(log_probs)
+    divergence = (
+        kl(log_probs, ref, estimator=settings.algorithm.kl_estimator)
+        if settings.algorithm.kl_coef
+        else jnp.zeros_like(log_probs)
+    )
     terms = ObjectiveTerms(
         task=reduce(loss),
-        kl=settings.kl_coef * reduce(divergence),
-        entropy=-settings.entropy_coef * reduce(entropy),
+        kl=settings.algorithm.kl_coef * reduce(divergence),
+        entropy=-settings.algorithm.entropy_coef * reduce(entropy),
         value=jnp.zeros(()),
     )
     live = mask * (weights > 0)[:, None]
@@ -141,7 +140,7 @@ def critic_term(
         jnp.reshape(x, (-1, width)) for x in (values, batch.values, batch.returns, batch.response_mask)
     )
     weights = (batch.weights.reshape(-1) > 0).astype(jnp.float32)
-    loss, clipped = value_terms(values, old, returns, mask, value_clip=settings.value_clip)
+    loss, clipped = value_terms(values, old, returns, mask, value_clip=settings.algorithm.value_clip)
     term = aggregate(loss, mask=mask, weights=weights, mode="token-mean", denominator=denominator)
     return term, (clipped * mask * weights[:, None]).sum()
 
@@ -262,8 +261,8 @@ def build_update(
             "policy/max_ratio_gap": sums.max_ratio_gap,
             "gradient/actor_norm": norm,
         }
-        if settings.kl_coef:
-            metrics[f"policy/reference_{settings.kl_estimator}_token_nats"] = sums.kl / tokens
+        if settings.algorithm.kl_coef:
+            metrics[f"policy/reference_{settings.algorithm.kl_estimator}_token_nats"] = sums.kl / tokens
         if critic_optimizer is not None:
             critic_norm = optax.tree.norm(critic_gradient)
             finite = finite & jnp.isfinite(critic_norm) & jnp.isfinite(terms.value)

@@ -159,18 +159,7 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
     params = jax.device_put(params, shardings(params, mesh))
     state = build_state(params, critic_params, actor_optimizer, critic_optimizer, mesh=mesh)
     update_settings = UpdateConfig(
-        model=model,
-        critic=critic,
-        scoring=scoring,
-        micro_groups=config.micro_groups,
-        clip_low=config.algorithm.clip_low,
-        clip_high=config.algorithm.clip_high,
-        clip_dual=config.algorithm.clip_dual,
-        aggregation=config.algorithm.aggregation,
-        entropy_coef=config.algorithm.entropy_coef,
-        kl_coef=config.algorithm.kl_coef,
-        kl_estimator=config.algorithm.kl_estimator,
-        value_clip=config.algorithm.value_clip,
+        model=model, critic=critic, scoring=scoring, algorithm=config.algorithm, micro_groups=config.micro_groups
     )
     pool = _pool(config, split="train", groups=config.rollout.prompts, group_size=config.rollout.group_size)
     validation_config = dict(config.env.options) | {"split": "validation"}
@@ -240,16 +229,9 @@ def _optimizers(
 
 
 def _prepare_config(config: Config, *, max_turns: int) -> PrepareConfig:
-    algorithm = config.algorithm
     return PrepareConfig(
         group_size=config.rollout.group_size,
-        advantage=algorithm.advantage,
-        normalize_by_std=algorithm.normalize_by_std,
-        gamma=algorithm.gamma,
-        lam=algorithm.lam,
-        whiten=algorithm.whiten,
-        aggregation=algorithm.aggregation,
-        normalizer=algorithm.normalizer,
+        algorithm=config.algorithm,
         constant_length=float(config.rollout.max_new_tokens * max_turns),
         scale_advantages=config.filter.loss_scale_target == "advantages",
     )

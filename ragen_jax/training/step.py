@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ragen_jax.core.filters import LossScale, Mass, select
+from ragen_jax.config.schema import FilterSection
+from ragen_jax.core.filters import select
 from ragen_jax.core.grouping import group_variance, is_flat
 from ragen_jax.learner.prepare import PreparedBatch, denominators, prepare
 from ragen_jax.learner.score import score, score_values
@@ -75,19 +76,7 @@ def choose_prompts(parts: Components, batch: RolloutBatch) -> tuple[FilterResult
     group = parts.config.rollout.group_size
     rewards = np.asarray(batch.returns) + (np.asarray(batch.penalties) if settings.count_penalty else 0.0)
     valid = np.asarray(batch.valid).reshape(-1, group)
-    result, numbers = jax.device_get(
-        _filter(
-            rewards.reshape(-1, group).astype(np.float32),
-            valid,
-            rule=settings.rule,
-            value=settings.value,
-            score=settings.score,
-            include_zero=settings.include_zero,
-            slack=settings.slack,
-            mass=settings.mass,
-            loss_scale=settings.loss_scale,
-        )
-    )
+    result, numbers = jax.device_get(_filter(rewards.reshape(-1, group).astype(np.float32), valid, settings))
     metrics = {f"filter/{name}": float(value) for name, value in numbers.items()}
     metrics["filter/groups"] = float(len(valid))
     metrics["filter/kept_count"] = float(result.kept_count)
@@ -97,32 +86,21 @@ def choose_prompts(parts: Components, batch: RolloutBatch) -> tuple[FilterResult
     return result, metrics
 
 
-@functools.partial(jax.jit, static_argnames=("rule", "value", "score", "include_zero", "slack", "mass", "loss_scale"))
-def _filter(
-    rewards: Array,
-    valid: Array,
-    *,
-    rule: str,
-    value: float,
-    score: str,
-    include_zero: bool,
-    slack: float,
-    mass: Mass,
-    loss_scale: LossScale,
-) -> tuple[FilterResult, dict[str, jax.Array]]:
+@functools.partial(jax.jit, static_argnums=(2,))
+def _filter(rewards: Array, valid: Array, settings: FilterSection) -> tuple[FilterResult, dict[str, jax.Array]]:
     variance = group_variance(rewards, valid)
     std = jnp.sqrt(variance)
     flat = is_flat(rewards, valid)
     alive = valid.any(axis=1)
     result = select(
-        variance if score == "reward_variance" else std,
+        variance if settings.score == "reward_variance" else std,
         flat,
-        rule=rule,
-        value=value,
-        include_zero=include_zero,
-        slack=slack,
-        mass=mass,
-        loss_scale=loss_scale,
+        rule=settings.rule,
+        value=settings.value,
+        include_zero=settings.include_zero,
+        slack=settings.slack,
+        mass=settings.mass,
+        loss_scale=settings.loss_scale,
     )
     keep = result.keep & alive
     spread = variance.std(ddof=1) if len(variance) > 1 else 0.0

@@ -9,24 +9,20 @@ import jax
 import numpy as np
 import pytest
 
+from ragen_jax.config.schema import AlgorithmSection
 from ragen_jax.learner.prepare import PrepareConfig, denominators, prepare, total_token_rewards
 from ragen_jax.learner.score import predicting_states
 from ragen_jax.models.head import token_log_probs
 from ragen_jax.models.transformer import continuation_pass, prompt_pass
 from ragen_jax.types import FilterResult, RolloutBatch
 from tests.device_fixtures import MODEL, VOCAB, ragged_prompts, random_params
+from tests.learner_fixtures import with_algorithm
 from tests.oracles import decoder, learning
 
 G = 2
 SETTINGS = PrepareConfig(
     group_size=G,
-    advantage="grpo",
-    normalize_by_std=False,
-    gamma=1.0,
-    lam=1.0,
-    whiten=True,
-    aggregation="token-mean",
-    normalizer="rollout",
+    algorithm=AlgorithmSection(advantage="grpo", normalize_by_std=False),
     constant_length=10.0,
     scale_advantages=False,
 )
@@ -137,7 +133,7 @@ def test_dropped_and_invalid_rows_have_weight_zero():
 
 
 def test_whitening_looks_at_kept_and_valid_rows_only():
-    settings = dataclasses.replace(SETTINGS, advantage="gae")
+    settings = with_algorithm(SETTINGS, advantage="gae")
     values = np.random.default_rng(0).normal(size=MASK.shape).astype(np.float32)
     batch = rollout_batch()
     prepared = prepare(batch, verdict([True, False, True]), settings, values=values)
@@ -179,7 +175,7 @@ TOKENS = MASK.sum(1)  # 3, 1, 3, 4, 2, 6
 def test_denominators(aggregation: str, normalizer: str, groups: list[int], actor: float, critic: float):
     """Groups 0 and 2 are kept; two of the three groups are one optimiser batch, or each is one of its own."""
     assert TOKENS.sum() == 19
-    settings = dataclasses.replace(SETTINGS, aggregation=aggregation, normalizer=normalizer)
+    settings = with_algorithm(SETTINGS, aggregation=aggregation, normalizer=normalizer)
     prepared = prepare(rollout_batch(), verdict([True, False, True]), settings)
     assert denominators(prepared, np.array(groups), settings) == (pytest.approx(actor), pytest.approx(critic))
 
@@ -187,7 +183,7 @@ def test_denominators(aggregation: str, normalizer: str, groups: list[int], acto
 def test_invalid_rows_do_not_count_in_any_denominator():
     batch = rollout_batch(valid=np.array([True, False, True, True, True, True]))
     for normalizer, expected in (("rollout", 18), ("kept", 3)):
-        settings = dataclasses.replace(SETTINGS, normalizer=normalizer)
+        settings = with_algorithm(SETTINGS, normalizer=normalizer)
         prepared = prepare(batch, verdict([True, False, False]), settings)
         assert denominators(prepared, np.array([0]), settings) == (expected, 3)
 

@@ -32,6 +32,7 @@ from tests.learner_fixtures import (
     learner_batch,
     optimizers,
     update_program,
+    with_algorithm,
 )
 from tests.oracles import decoder, learning
 
@@ -63,7 +64,7 @@ def tiled_actor_loss(params: dict[str, Any], batch: LearnerBatch) -> jax.Array:
     surrogate = jnp.where(advantages < 0, jnp.minimum(surrogate, -3.0 * advantages), surrogate)
     k3 = jnp.exp(ref - now) - 1 - (ref - now)
     entropy = -(jnp.exp(table) * table).sum(-1)
-    loss = surrogate + SETTINGS.kl_coef * k3 - SETTINGS.entropy_coef * entropy
+    loss = surrogate + SETTINGS.algorithm.kl_coef * k3 - SETTINGS.algorithm.entropy_coef * entropy
     return jnp.where(mask, loss, 0.0).sum() / mask.sum()
 
 
@@ -71,7 +72,7 @@ def tiled_critic_loss(params: dict[str, Any], batch: LearnerBatch) -> jax.Array:
     """Token-mean clipped squared error, written out."""
     values = values_from_hidden(params, tiled_states(params["decoder"], batch))
     old, returns, mask = (jnp.reshape(x, values.shape) for x in (batch.values, batch.returns, batch.response_mask))
-    held = old + jnp.clip(values - old, -SETTINGS.value_clip, SETTINGS.value_clip)
+    held = old + jnp.clip(values - old, -SETTINGS.algorithm.value_clip, SETTINGS.algorithm.value_clip)
     loss = 0.5 * jnp.maximum((values - returns) ** 2, (held - returns) ** 2)
     return jnp.where(mask, loss, 0.0).sum() / mask.sum()
 
@@ -140,7 +141,7 @@ def test_c06_rows_with_empty_masks_add_nothing():
         weights=widen(small.weights, 1.0),
     )
     for mode in ("token-mean", "seq-mean-token-mean"):
-        settings = dataclasses.replace(SETTINGS, aggregation=mode, critic=MODEL)
+        settings = dataclasses.replace(with_algorithm(SETTINGS, aggregation=mode), critic=MODEL)
         alone, together = gradients(small, settings=settings), gradients(silent, settings=settings)
         assert_trees_close(together, alone, atol=2e-6)
         assert together[2].tokens == alone[2].tokens
@@ -172,7 +173,7 @@ def two_rows() -> LearnerBatch:
 
 @pytest.mark.parametrize(("mode", "value"), list(zip(MODES, (2.6, 2.0, 13.0, 1.3), strict=True)))
 def test_c07_reductions_do_not_depend_on_micro_batches(mode: str, value: float):
-    settings = dataclasses.replace(SETTINGS, aggregation=mode, kl_coef=0.0, entropy_coef=0.0)
+    settings = with_algorithm(SETTINGS, aggregation=mode, kl_coef=0.0, entropy_coef=0.0)
     constant = 10.0 if mode.endswith("norm") else None
     apart = gradients(two_rows(), settings=settings, constant=constant)
     together = gradients(two_rows(), settings=dataclasses.replace(settings, micro_groups=2), constant=constant)
@@ -187,7 +188,7 @@ def test_c07_reductions_do_not_depend_on_micro_batches(mode: str, value: float):
 def test_c08_nothing_to_train_is_zero_and_finite(mode: str):
     batch = two_rows()
     empty = dataclasses.replace(batch, response_mask=np.zeros_like(batch.response_mask))
-    settings = dataclasses.replace(SETTINGS, aggregation=mode, kl_coef=0.0, entropy_coef=0.0)
+    settings = with_algorithm(SETTINGS, aggregation=mode, kl_coef=0.0, entropy_coef=0.0)
     gradient, terms, sums = gradients(empty, settings=settings, constant=10.0 if mode.endswith("norm") else None)
     for leaf in jax.tree.leaves((gradient, terms, sums)):
         assert not np.any(leaf)
