@@ -109,7 +109,9 @@ def gradients(
 ) -> tuple[Any, Any, Any]:
     """``accumulate`` on one device, over all groups unless told otherwise."""
     groups = batch.tokens.shape[0]
-    divisor = denominator(batch, settings.algorithm.aggregation, constant) if divide_by is None else np.float32(divide_by)
+    divisor = (
+        denominator(batch, settings.algorithm.aggregation, constant) if divide_by is None else np.float32(divide_by)
+    )
     return accumulated(
         fresh_state(critic=settings.critic is not None),
         settings,

@@ -14,6 +14,8 @@ def bandit(config: Config) -> Config:
 
 def bandit_tiny(config: Config) -> Config:
     """The bandit for a tiny policy: a smoke test, since only a few dozen prompts exist."""
-    config = use_env(config, "bandit", instructions="terse", max_turns=1, max_actions_per_turn=1, max_actions=1)
+    config = use_env(
+        config, "bandit", instructions="terse", choose_by="letter", max_turns=1, max_actions_per_turn=1, max_actions=1
+    )
     config = tiny_run(config, warm_start="bandit_tiny", turns=1, max_new_tokens=48)
     return change(config, algorithm={"entropy_coef": 0.005}, optim={"lr": 3e-4})

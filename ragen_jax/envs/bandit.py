@@ -56,6 +56,8 @@ class BanditConfig(EnvConfig):
       risky_reward: reward of the risky arm when it pays.
       risky_else: reward of the risky arm when it does not.
       risky_probability: how often the risky arm pays.
+      choose_by: "name" answers with the name of the machine; "letter" shows A and B before the names and answers with
+        the letter, which a tiny policy can do for names that it has never met.
       shared_dynamics: all members of a group meet the same draw.
     """
 
@@ -66,6 +68,7 @@ class BanditConfig(EnvConfig):
     risky_reward: float = 1.0
     risky_else: float = 0.0
     risky_probability: float = 0.25
+    choose_by: str = "name"
     shared_dynamics: bool = False
 
     def __post_init__(self) -> None:
@@ -74,6 +77,8 @@ class BanditConfig(EnvConfig):
         for field in ("max_actions_per_turn", "max_actions"):
             if getattr(self, field) != 1:
                 raise ValueError(f"{field}={getattr(self, field)}: a bandit episode is one pull, use 1")
+        if self.choose_by not in ("name", "letter"):
+            raise ValueError(f"choose_by={self.choose_by!r}: use 'name' or 'letter'")
         if not 0 <= self.risky_probability <= 1:
             raise ValueError(f"risky_probability={self.risky_probability}: use a probability, 0 to 1")
 
@@ -107,7 +112,7 @@ class Bandit(TextEnv):
         if self._done:
             raise RuntimeError("the episode is over or was never begun: call reset")
         config = self.config
-        parsed = split_actions(answer, separator=config.action_separator, limit=1, names=self.arms)
+        parsed = split_actions(answer, separator=config.action_separator, limit=1, names=self.choices)
         self._turns += 1
         if not parsed.actions:
             self._done = self._turns >= config.max_turns
@@ -130,7 +135,7 @@ class Bandit(TextEnv):
         return (
             "Two slot machines stand before you. One pays a small sum every time; the other pays much or little, "
             "by luck, and more on average. Their names are the only hint: think about what each stands for. "
-            "Choose the one with the higher expected reward and answer with its name."
+            f"Choose the one with the higher expected reward and answer with its {self.config.choose_by}."
         )
 
     def canonical(self) -> str:
@@ -142,8 +147,9 @@ class Bandit(TextEnv):
         first, second = self.arms
         choice = self._risky if rng.random() < skill else self._safe
         nature = {self._safe: "sure", self._risky: "wild"}
-        parts = (f"{first} {nature[first]}", f"{second} {nature[second]}", "so", choice)
-        return Demonstration(reasoning=with_fillers(parts, rng), answer=choice)
+        answer = self.choices[self.arms.index(choice)]
+        parts = (f"{first} {nature[first]}", f"{second} {nature[second]}", "so", answer)
+        return Demonstration(reasoning=with_fillers(parts, rng), answer=answer)
 
     @property
     def arms(self) -> tuple[str, str]:
@@ -152,5 +158,13 @@ class Bandit(TextEnv):
             raise RuntimeError("no episode was begun: call reset")
         return self._arms
 
+    @property
+    def choices(self) -> tuple[str, str]:
+        """Answers that pull the first and the second arm."""
+        return self.arms if self.config.choose_by == "name" else ("A", "B")
+
     def _observe(self) -> Observation:
-        return Observation("Machines: {} {}".format(*self.arms))
+        first, second = self.arms
+        if self.config.choose_by == "letter":
+            first, second = f"A {first}", f"B {second}"
+        return Observation(f"Machines: {first} {second}")

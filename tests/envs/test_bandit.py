@@ -101,3 +101,19 @@ def test_misuse_is_an_error() -> None:
 def test_impossible_options_are_refused(field: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"{field}={value}"):
         make_env("bandit", **{field: value})
+
+
+def test_letters_choose_too() -> None:
+    env = make_env("bandit", choose_by="letter", split="validation")
+    for seed in range(20):
+        text = env.reset(seed).text
+        first, second = env.arms
+        assert text == f"Machines: A {first} B {second}"
+        letter = "AB"[env.arms.index(_risky(env))]
+        demonstration = env.demonstrate(np.random.default_rng(seed), skill=1.0)
+        assert demonstration.answer == letter and first in demonstration.reasoning
+        assert env.step(letter.lower()).info["success"]
+    env.reset(0)
+    assert not env.step(env.arms[0]).info["action_is_valid"]
+    with pytest.raises(ValueError, match=r"choose_by='colour'"):
+        make_env("bandit", choose_by="colour")
