@@ -64,7 +64,7 @@ PRESETS: dict[str, Recipe] = {
     "frozen_lake_tiny": Recipe(steps=600),
     "frozen_lake_turns_tiny": Recipe(steps=700),
     "sokoban_tiny": Recipe(steps=900, skill=0.9, traces=16384),
-    "countdown_tiny": Recipe(steps=1000, skill=0.8, traces=16384),
+    "countdown_tiny": Recipe(steps=1300, skill=0.9, traces=16384),
     "bandit_tiny": Recipe(steps=400, traces=2048),
 }
 
