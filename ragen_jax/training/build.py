@@ -173,7 +173,7 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
         prepare=_prepare_config(config, max_turns=pool.config.max_turns),
         pool=pool,
         validation_pool=_pool(
-            config, split="validation", groups=_validation_chunk(config), group_size=config.validation.samples
+            config, split="validation", groups=_validation_chunk(config, mesh), group_size=config.validation.samples
         ),
         validation_seeds=distinct_seeds(
             lambda: make_env(config.env.name, **validation_config),
@@ -206,11 +206,17 @@ def _pool(config: Config, *, split: str, groups: int, group_size: int) -> EnvPoo
     )
 
 
-def _validation_chunk(config: Config) -> int:
-    """Prompts validated at once: the largest divisor of all whose rows are no more than those of a training step."""
-    rows = config.rollout.prompts * config.rollout.group_size
-    largest = max(rows // config.validation.samples, 1)
-    return next(n for n in range(min(largest, config.validation.prompts), 0, -1) if config.validation.prompts % n == 0)
+def _validation_chunk(config: Config, mesh: Mesh) -> int:
+    """Prompts validated at once: they divide all prompts and the devices, with no more rows than a training step."""
+    rows, prompts = config.rollout.prompts * config.rollout.group_size, config.validation.prompts
+    shards = mesh.shape["data"] * mesh.shape["fsdp"]
+    largest = min(max(rows // config.validation.samples, shards), prompts)
+    chunks = [n for n in range(shards, largest + 1, shards) if prompts % n == 0]
+    if not chunks:
+        raise ValueError(
+            f"validation.prompts={prompts} does not divide over mesh data x fsdp = {shards}; use a multiple of {shards}"
+        )
+    return chunks[-1]
 
 
 def _optimizers(
