@@ -66,7 +66,9 @@ def validate_policy(parts: Components, params: Params, *, step: int) -> Validati
     if config.validation.collapse_samples:
         bucket = config.rollout.max_new_tokens
         pairs = [first_turn_pairs(rollout.batch, rollout.info, bucket=bucket) for rollout in rollouts]
-        scores = score_pairs(parts, params, join_pairs(pairs, samples=config.validation.collapse_samples))
+        joined = join_pairs(pairs, samples=config.validation.collapse_samples)
+        # Greedy validation (temperature 0) is scored under the untempered policy, as its sampler records it.
+        scores = score_pairs(parts, params, joined, temperature=config.validation.temperature or 1.0)
         metrics |= named(measure(scores, mix=config.collapse.mix)[0], "validation/collapse")
     return Validation(metrics=metrics, episodes=episodes)
 
@@ -108,11 +110,13 @@ def measure(
     return metrics, state
 
 
-def score_pairs(parts: Components, params: Params, pairs: ReasoningPairs) -> CrossScores:
-    """Cross-score pairs with some parameters, under the settings of the run."""
-    return cross_score(
-        params, parts.model, parts.scoring, pairs, mesh=parts.mesh, chunk=parts.config.collapse.reasonings_per_chunk
-    )
+def score_pairs(
+    parts: Components, params: Params, pairs: ReasoningPairs, *, temperature: float | None = None
+) -> CrossScores:
+    """Cross-score pairs with some parameters, at the rollout temperature unless they were sampled at another one."""
+    scoring = parts.scoring if temperature is None else dataclasses.replace(parts.scoring, temperature=temperature)
+    chunk = parts.config.collapse.reasonings_per_chunk
+    return cross_score(params, parts.model, scoring, pairs, mesh=parts.mesh, chunk=chunk)
 
 
 def join_pairs(pairs: list[ReasoningPairs], *, samples: int) -> ReasoningPairs:

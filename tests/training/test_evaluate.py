@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,8 +11,10 @@ from ragen_jax.core.collapse import collapse_metrics
 from ragen_jax.core.estimators import ESTIMATORS
 from ragen_jax.report.statistics import clustered_proportion_interval, wilson_interval
 from ragen_jax.rollout.episodes import Episode
-from ragen_jax.training.evaluate import measure, success_interval
+from ragen_jax.training.build import VALIDATION, build
+from ragen_jax.training.evaluate import measure, success_interval, validate_policy
 from ragen_jax.types import CrossScores
+from tests.training_fixtures import tiny_config
 
 
 def _episode(prompt: str, *, success: bool, error: str | None = None) -> Episode:
@@ -72,3 +76,21 @@ def test_every_estimator_is_measured_beside_the_metrics() -> None:
         assert float(numbers[name]) == pytest.approx(float(value), rel=1e-5, abs=1e-6), name
     assert numbers["mi_sequence_low_nats"] < numbers["mi_sequence_nats"] < numbers["mi_sequence_high_nats"]
     assert numbers["wrong_prompt_mi_sequence_nats"] < 0
+
+
+def test_c10_validation_mi_is_scored_at_the_temperature_it_was_sampled_at(bandit_policy: Path) -> None:
+    """H(Z|X) of the cross-scores is then the mean of the sampler's own log-probs."""
+    config = tiny_config(bandit_policy, validation={"temperature": 0.5, "samples": 4, "collapse_samples": 4})
+    parts = build(config)
+    metrics = validate_policy(parts, parts.state.params, step=0).metrics
+    policy = parts.sampler(parts.state.params, version=0, temperature=0.5)
+    seeds = list(parts.validation_seeds.seeds)
+    rollout = parts.collect(policy, parts.validation_pool, seeds, seed=(config.seed, VALIDATION, 0))
+    parts.close()
+    sums = [
+        -rollout.batch.behaviour_log_probs[row, slice(*episode.turns[0].reasoning)].sum()
+        for row, episode in enumerate(rollout.info.episodes)
+        if episode.turns[0].reasoning is not None
+    ]
+    assert len(sums) == metrics["validation/collapse/scored"] > 4
+    assert metrics["validation/collapse/conditional_entropy_sequence_nats"] == pytest.approx(np.mean(sums), rel=1e-4)
