@@ -52,5 +52,5 @@ def unknown_name(kind: str, name: str, known: Mapping[str, Any] | list[str]) -> 
     """Sentence for an unknown name: what it was, what is near, what there is."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = f"; did you mean {near[0]!r}?" if near else "."
     return f"unknown {kind} {name!r}{hint} Known: {', '.join(names)}"

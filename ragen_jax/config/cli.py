@@ -21,7 +21,7 @@ import tyro
 from ragen_jax.config.compose import compose
 from ragen_jax.config.keys import key_types, option_types, set_key, unknown_key
 from ragen_jax.config.schema import Config
-from ragen_jax.config.serial import from_json, type_name
+from ragen_jax.config.serial import read_config, type_name
 
 USAGE = """\
 usage: python -m MODULE [preset=a,b,...] [config=path.json] [seeds=0,1,2] [key=value ...]
@@ -62,7 +62,8 @@ def parse(
       own: options of the calling module, name to help text; they go before keys of the same name.
 
     Raises:
-      ValueError: a token that is no ``key=value``, an unknown key (with the nearest one), or a value of a wrong type.
+      ValueError: a token that is no ``key=value``, an unknown key (with the nearest one), a value of a wrong type, or a
+        ``config=`` file that holds no configuration.
       KeyError: an unknown preset or environment.
       OSError: ``config=`` names a file that cannot be read.
     """
@@ -130,7 +131,7 @@ def _base(special: Mapping[str, str], default_presets: Sequence[str]) -> Config:
     if "config" in special and "preset" in special:
         raise ValueError("config= is a whole configuration and preset= starts another one; give one of them")
     if "config" in special:
-        return from_json(Path(special["config"]).read_text(encoding="utf-8"))
+        return read_config(Path(special["config"]))
     names = _items(special["preset"]) if "preset" in special else tuple(default_presets)
     return compose(*names)
 

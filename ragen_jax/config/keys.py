@@ -65,8 +65,8 @@ def unknown_key(key: str, known: typing.Iterable[str]) -> str:
     if key in sections:
         fields = ", ".join(name for name in known if name.startswith(f"{key}."))
         return f"{key!r} is a section, not a key; its keys are {fields}"
-    spellings = {spelling: name for name in known for spelling in (name.rpartition(".")[2], name)}
-    names = {**LEGACY_KEYS, **spellings}
+    # A whole key goes before a section's field of the same last part: `seed` before `validation.seed`.
+    names = {**LEGACY_KEYS, **{name.rpartition(".")[2]: name for name in known}, **{name: name for name in known}}
     near = difflib.get_close_matches(key, names, n=1, cutoff=0.6) or difflib.get_close_matches(
         last, names, n=1, cutoff=0.6
     )

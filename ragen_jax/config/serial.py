@@ -7,6 +7,7 @@ import hashlib
 import json
 import typing
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ragen_jax.config.keys import OPTIONS, key_types, unknown_key
@@ -33,6 +34,19 @@ def from_json(text: str) -> Config:
         raise ValueError(f"the configuration is not JSON: {error}") from error
     config: Config = _build(Config, data, path="")
     return config
+
+
+def read_config(path: Path) -> Config:
+    """Configuration from a file.
+
+    Raises:
+      ValueError: as ``from_json``, with the file's name in front.
+      OSError: the file cannot be read.
+    """
+    try:
+        return from_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def flatten(config: Config) -> dict[str, Any]:

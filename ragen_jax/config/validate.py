@@ -68,6 +68,8 @@ _AT_LEAST = {
     "mesh.fsdp": 1,
     "mesh.tensor": 1,
 }
+# Random keys are made of a signed 32-bit number; a larger one would silently lose its upper bits.
+_LARGEST_SEED = 2**31 - 1
 _ABOVE_ZERO = (
     "env.step_timeout_s",
     "rollout.temperature",
@@ -135,6 +137,8 @@ def _numbers(config: Config) -> Iterator[str]:
     for key, low in _AT_LEAST.items():
         if values[key] < low:
             yield f"{key}={values[key]} is too small; use {low} or more"
+    if config.seed > _LARGEST_SEED:
+        yield f"seed={config.seed} is too large; use {_LARGEST_SEED} or less"
     for key in _ABOVE_ZERO:
         if values[key] <= 0:
             yield f"{key}={values[key]} must be above 0"

@@ -169,18 +169,11 @@ class Checkpointer:
         if not (folder / _MANIFEST).is_file():
             return f"{_MANIFEST} is missing, the save was interrupted"
         try:
-            files = json.loads((folder / _MANIFEST).read_text())["files"]
-        except (json.JSONDecodeError, KeyError) as error:
+            manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+            _ = manifest["leaves"].items()  # what a restore compares
+            return _difference(folder, manifest["files"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             return f"{_MANIFEST} cannot be read ({error})"
-        for name, record in files.items():
-            path = folder / name
-            if not path.is_file():
-                return f"file {name} is missing"
-            if path.stat().st_size != record["bytes"]:
-                return f"file {name} has {path.stat().st_size} bytes instead of {record['bytes']}"
-            if "sha256" in record and _sha256(path) != record["sha256"]:
-                return f"file {name} has changed since it was saved"
-        return None
 
     def _check_leaves(self, step: int, abstract_state: Any) -> None:
         saved = json.loads((self._folder / str(step) / _MANIFEST).read_text())["leaves"]
@@ -245,6 +238,19 @@ def _write_manifest(folder: Path, step: int, leaves: Mapping[str, str]) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     draft.replace(folder / _MANIFEST)
+
+
+def _difference(folder: Path, files: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """First file of a manifest that is not as it was saved, or None."""
+    for name, record in files.items():
+        path = folder / name
+        if not path.is_file():
+            return f"file {name} is missing"
+        if path.stat().st_size != record["bytes"]:
+            return f"file {name} has {path.stat().st_size} bytes instead of {record['bytes']}"
+        if "sha256" in record and _sha256(path) != record["sha256"]:
+            return f"file {name} has changed since it was saved"
+    return None
 
 
 def _sha256(path: Path) -> str:

@@ -100,6 +100,8 @@ def test_bad_seeds(tokens, sentence):
         ("clip_ratio_hi=0.28", "algorithm.clip_high"),  # C42
         ("algorithm.clip_hi=0.28", "algorithm.clip_high"),
         ("group_size=4", "rollout.group_size"),
+        ("sed=1", "'seed'"),  # and not validation.seed
+        ("folde=x", "'folder'"),
         ("filter.rul=top_p", "filter.rule"),
         ("env.siz=3", "env.size"),
         ("rollout_filter_value=0.9", "filter.value"),
@@ -159,6 +161,14 @@ def test_options_belong_to_the_environment_named_anywhere_on_the_line():
     assert config.env.options == {"boxes": 2}
     with pytest.raises(ValueError, match=r"unknown key 'env\.boxes'"):
         parse(["env.boxes=2", "env.name=frozen_lake"])
+
+
+def test_a_damaged_configuration_file_is_named(tmp_path):
+    path = tmp_path / "bad.json"
+    for content in (b"", b'{"seed": 1', b"[]", b'{"sed": 1}', b"\xff"):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"bad\.json: "):
+            parse([f"config={path}"])
 
 
 def test_help_lists_every_key_and_the_options_of_the_environment(capsys):

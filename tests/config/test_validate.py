@@ -100,6 +100,11 @@ def test_c25_exact_ends_of_the_ranges():
     refused(*base, f"validation.seed={1000 - walk + 1}")
 
 
+def test_seeds_that_a_random_key_cannot_hold_are_refused():
+    accepted(f"seed={2**31 - 1}", f"env.train_seed={10**12}")
+    assert f"seed={2**31} is too large; use {2**31 - 1} or less" in refused(f"seed={2**31}")
+
+
 # --- environment -------------------------------------------------------------------------------------------------
 
 

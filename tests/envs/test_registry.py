@@ -172,6 +172,8 @@ def test_unknown_names_name_the_nearest() -> None:
         make_env("frozenlake")
     with pytest.raises(ValueError, match="option of environment 'frozen_lake' 'slip_rat'; did you mean 'slip_rate'"):
         make_env("frozen_lake", slip_rat=0.1)
+    with pytest.raises(KeyError, match=r"unknown environment 'xyzzy'\. Known: bandit, countdown"):
+        make_env("xyzzy")
 
 
 @pytest.mark.parametrize(

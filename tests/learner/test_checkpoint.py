@@ -123,6 +123,23 @@ def _garble_manifest(folder: Path) -> str:
     return "manifest.json"
 
 
+def _manifest_is_a_list(folder: Path) -> str:
+    (folder / "manifest.json").write_text("[]")
+    return "manifest.json"
+
+
+def _manifest_lists_numbers(folder: Path) -> str:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"files": dict.fromkeys(manifest["files"], 3)}))
+    return "manifest.json"
+
+
+def _manifest_has_no_leaves(folder: Path) -> str:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"leaves": None}))
+    return "manifest.json"
+
+
 def _orbax_was_interrupted(folder: Path) -> str:
     (folder / "manifest.json").unlink()
     folder.rename(folder.with_name("30.orbax-checkpoint-tmp"))
@@ -131,7 +148,17 @@ def _orbax_was_interrupted(folder: Path) -> str:
 
 @pytest.mark.parametrize(
     "damage",
-    [_remove_manifest, _remove_data_file, _shorten_data_file, _flip_a_byte, _garble_manifest, _orbax_was_interrupted],
+    [
+        _remove_manifest,
+        _remove_data_file,
+        _shorten_data_file,
+        _flip_a_byte,
+        _garble_manifest,
+        _manifest_is_a_list,
+        _manifest_lists_numbers,
+        _manifest_has_no_leaves,
+        _orbax_was_interrupted,
+    ],
 )
 def test_c35_damaged_save_is_skipped_with_a_warning(
     three_saves: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], str]
