@@ -112,8 +112,13 @@ class RunFolder:
             raise ValueError(f"folder {self.path} cannot be written ({error.strerror}): name another folder") from error
 
     def facts(self) -> dict[str, Any]:
-        """Content of ``run.json``."""
-        facts: dict[str, Any] = json.loads(self.run_file.read_text(encoding="utf-8"))
+        """Content of ``run.json``; ValueError when the file is damaged."""
+        try:
+            facts = json.loads(self.run_file.read_text(encoding="utf-8"))
+        except ValueError as error:  # neither JSON nor perhaps text
+            raise ValueError(f"{self.run_file} is damaged ({error}): restore it or start a new run") from error
+        if not isinstance(facts, dict):
+            raise ValueError(f"{self.run_file} is damaged (not a JSON object): restore it or start a new run")
         return facts
 
     def config_json(self) -> str:
