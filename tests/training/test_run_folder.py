@@ -67,6 +67,13 @@ def test_other_layout_is_refused(run: RunFolder) -> None:
         RunFolder.open(run.path)
 
 
+@pytest.mark.parametrize("content", [b"", b'{"layout": 1', b"[1]", b"\xff\xfe"])
+def test_a_damaged_run_json_is_named(run: RunFolder, content: bytes) -> None:
+    run.run_file.write_bytes(content)
+    with pytest.raises(ValueError, match=r"run/run\.json is damaged"):
+        RunFolder.open(run.path)
+
+
 def test_path_below_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="cannot be made"):
