@@ -17,5 +17,9 @@ def quickstart(config: Config) -> Config:
         steps=150,
         model={"init": "bundled"} if bundled else {},
         algorithm={"aggregation": "token-mean", "normalizer": "rollout"},
+        # Prompts are ranked on what the environment paid. A filter that looks at the bare reward drops the groups whose
+        # only spread is the format, so the penalty must be felt in the groups that stay.
+        filter={"count_penalty": False},
+        rollout={"format_penalty": -0.5},
         validation={"samples": 16, "every": 25},
     )

@@ -22,7 +22,9 @@ from experiments._logging import log_to_stderr
 from experiments._runner import Variant, processors, run_variants
 from ragen_jax.config import Config, parse, validate
 from ragen_jax.config.schema import FilterSection
+from ragen_jax.registry import unknown_name
 from ragen_jax.report.figures import arms_figure
+from ragen_jax.training.build import initial_policy
 from ragen_jax.training.run_folder import RunFolder, claim_folder
 
 logger = logging.getLogger("experiments.quickstart")
@@ -34,6 +36,8 @@ OWN = {
     "filter": "rule of the second arm (default top_p, which keeps 90 % of the reward variance)",
     "smoke": "a short run that only shows that everything works",
 }
+ENVIRONMENTS = ("frozen_lake", "frozen_lake_turns", "sokoban", "countdown", "bandit")
+ALGORITHMS = ("grpo", "ppo", "dr_grpo", "dapo")
 SMOKE = ("steps=6", "validation.prompts=8", "validation.samples=4", "validation.every=3")
 
 
@@ -42,15 +46,12 @@ def main(argv: Sequence[str]) -> None:
     log_to_stderr()
     variants, seeds, smoke = arms(argv)
     config = variants[0].config
+    initial_policy(config)  # a warm start is trained once, before two processes want it; a misfit is found here
     folder = (
         Path(config.folder)
         if config.folder
         else claim_folder("runs", experiment="quickstart", preset=config.env.name, seed=seeds[0])
     )
-    if config.model.init == "warm_start":
-        from ragen_jax.training.build import initial_policy
-
-        initial_policy(config)  # once, before two processes want it at the same time
     logger.info("Two arms of %d steps, %d prompts x %d rollouts a step:", config.steps, *sizes(config))
     result = run_variants(variants, seeds=seeds, folder=folder, jobs=min(2, len(processors())))
     rows = {
@@ -67,21 +68,33 @@ def main(argv: Sequence[str]) -> None:
 def arms(argv: Sequence[str]) -> tuple[tuple[Variant, Variant], tuple[int, ...], bool]:
     """Both arms of a command line, its seeds, and whether it is the short form.
 
+    The arms differ in the filter only: the first has none, the second has what ``filter=`` and ``filter.*`` say.
+
     Raises:
       ValueError: an unknown key, or a configuration that contradicts itself.
       KeyError: an unknown environment, algorithm or filter.
     """
     # Own options first: they decide which presets the other keys change.
     own = parse([token for token in argv if token.lstrip("-").partition("=")[0] in OWN], own=OWN).rest
-    env, algorithm = own.get("env", "frozen_lake"), own.get("algorithm", "grpo")
-    presets = (f"{env}_tiny", algorithm, "no_filter", "quickstart")
+    env, algorithm, rule = own.get("env", "frozen_lake"), own.get("algorithm", "grpo"), own.get("filter", "top_p")
+    for name, choice, known in (("env", env, ENVIRONMENTS), ("algorithm", algorithm, ALGORITHMS)):
+        if choice not in known:
+            raise KeyError(unknown_name(f"{name} of the quickstart", choice, list(known)))
+    if rule == "none":
+        raise ValueError("filter=none would make two equal arms; name a rule, for example filter=top_p")
+    # A batch whose prompts are all without signal is ordinary here: its step is skipped, and never ends the run.
     short = SMOKE if "smoke" in own else ()
-    parsed = parse([*short, *argv], default_presets=presets, own=OWN)
-    # A batch whose lakes are all locked is ordinary here: such a step is skipped, and never ends the run.
-    rule = FilterSection(rule=own.get("filter", "top_p"), value=parsed.config.filter.value, max_empty_steps=0)
-    filtered = dataclasses.replace(parsed.config, filter=rule)
-    label = f"{rule.rule}-{rule.value:g}"
-    variants = (Variant(BASELINE, parsed.config), Variant(label, filtered))
+    defaults = (*short, f"filter.rule={rule}", "filter.max_empty_steps=0")
+    presets = (f"{env}_tiny", algorithm, "quickstart")
+    parsed = parse([*defaults, *argv], default_presets=presets, own=OWN)
+    if parsed.config.resume:
+        raise ValueError(
+            f"resume={parsed.config.resume}: continue the arms one by one, with experiments.train resume=<its folder>"
+        )
+    chosen = parsed.config.filter
+    unfiltered = FilterSection(score=chosen.score, count_penalty=chosen.count_penalty)  # the same statistics
+    baseline = dataclasses.replace(parsed.config, filter=unfiltered)
+    variants = (Variant(BASELINE, baseline), Variant(f"{chosen.rule}-{chosen.value:g}", parsed.config))
     for variant in variants:
         validate(variant.config)
     return variants, parsed.seeds or (parsed.config.seed,), bool(short)

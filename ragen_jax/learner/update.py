@@ -209,6 +209,15 @@ def accumulate(
     return jax.lax.fori_loop(0, (count + micro - 1) // micro, body, start)
 
 
+def _descend(
+    optimizer: optax.GradientTransformation, gradient: Params, current: tuple[Any, Any], *, where: jax.Array
+) -> tuple[Any, Any]:
+    """Parameters and optimiser state after one step, or as they were where the condition is false."""
+    changes, opt_state = optimizer.update(gradient, current[1], current[0])
+    following = (optax.apply_updates(current[0], changes), opt_state)
+    return jax.tree.map(lambda new, old: jnp.where(where, new, old), following, current)
+
+
 def build_update(
     settings: UpdateConfig,
     actor_optimizer: optax.GradientTransformation,
@@ -229,7 +238,8 @@ def build_update(
     Returns:
       ``update(state, batch, order, count, denominator, critic_denominator, loss_scale) -> (state, metrics)``. The
       state's buffers are reused. If the loss or a gradient is not finite, the state comes back unchanged and
-      ``update/finite`` is 0.
+      ``update/finite`` is 0. A network whose gradient is exactly zero (nothing to learn) keeps its parameters and its
+      optimiser state, which would otherwise drift on momentum; ``update/applied`` is 0 when that is so for all.
     """
     layout = shardings(state, mesh)
 
@@ -247,8 +257,9 @@ def build_update(
         )
         norm = optax.tree.norm(actor_gradient)
         finite = jnp.isfinite(norm) & jnp.isfinite(terms.actor)
-        changes, opt_state = actor_optimizer.update(actor_gradient, state.opt_state, state.params)
-        new = dataclasses.replace(state, params=optax.apply_updates(state.params, changes), opt_state=opt_state)
+        applied = norm > 0
+        params, opt_state = _descend(actor_optimizer, actor_gradient, (state.params, state.opt_state), where=applied)
+        new = dataclasses.replace(state, params=params, opt_state=opt_state)
         tokens = jnp.maximum(sums.tokens, 1.0)
         metrics = {
             "loss/task": terms.task,
@@ -266,16 +277,16 @@ def build_update(
         if critic_optimizer is not None:
             critic_norm = optax.tree.norm(critic_gradient)
             finite = finite & jnp.isfinite(critic_norm) & jnp.isfinite(terms.value)
-            changes, critic_opt_state = critic_optimizer.update(
-                critic_gradient, state.critic_opt_state, state.critic_params
+            applied = applied | (critic_norm > 0)
+            critic_params, critic_opt_state = _descend(
+                critic_optimizer, critic_gradient, (state.critic_params, state.critic_opt_state), where=critic_norm > 0
             )
-            new = dataclasses.replace(
-                new, critic_params=optax.apply_updates(state.critic_params, changes), critic_opt_state=critic_opt_state
-            )
+            new = dataclasses.replace(new, critic_params=critic_params, critic_opt_state=critic_opt_state)
             metrics["loss/value"] = terms.value
             metrics["gradient/critic_norm"] = critic_norm
             metrics["critic/clipped_share"] = sums.clipped_value / tokens
         metrics["update/finite"] = finite.astype(jnp.float32)
+        metrics["update/applied"] = (applied & finite).astype(jnp.float32)
         return jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, state), metrics
 
     rows, whole = row_sharding(mesh), replicated(mesh)

@@ -77,17 +77,22 @@ def train(config: Config, *, experiment: str = "train", writers: tuple[MetricWri
 
     Raises:
       ValueError: a configuration or folder that cannot be used.
-      NonFiniteUpdateError: the loss was not finite; the batch and the state before it are saved in the folder.
+      NonFiniteUpdateError: the loss of an update was not finite; the batch is saved, and the state without that update.
       TooManyFailuresError: too many environments failed; the state is saved.
     """
-    validate(config)
-    folder = _open_folder(config, experiment)
+    # A continued run takes its parameters from the checkpoint; where it once began need not exist any more.
+    begun = dataclasses.replace(config, model=dataclasses.replace(config.model, init="random"))
+    settings = begun if config.resume and not config.algorithm.kl_coef else config
+    validate(settings)
+    folder = _check_folder(config)
     configure_compilation_cache()
     with contextlib.ExitStack() as stack:
         compiled = stack.enter_context(CompileCounter())
         stop = stack.enter_context(StopSignal())
-        parts = build(config)
+        parts = build(settings)
         stack.callback(parts.close)
+        folder = folder or _new_folder(config, experiment)
+        stack.enter_context(folder.locked())
         checkpointer = stack.enter_context(Checkpointer(folder.checkpoints, keep=config.checkpoint.keep))
         run = _Run(parts, folder, checkpointer, compiled)
         if writers is None:
@@ -101,12 +106,23 @@ def train(config: Config, *, experiment: str = "train", writers: tuple[MetricWri
     return Outcome(folder=folder, summary=summary, state=run.state)
 
 
-def _open_folder(config: Config, experiment: str) -> RunFolder:
+def _new_folder(config: Config, experiment: str) -> RunFolder:
+    """Made once everything else is, so that a start that fails leaves nothing behind."""
+    preset = "-".join(config.preset) or "custom"
+    path = config.folder or claim_folder("runs", experiment=experiment, preset=preset, seed=config.seed)
+    metadata = {"experiment": experiment, "preset": list(config.preset), "seed": config.seed}
+    # Where a run stands is not part of what it is: its configuration starts the same run elsewhere.
+    return RunFolder.create(path, to_json(dataclasses.replace(config, folder="")), metadata=metadata)
+
+
+def _check_folder(config: Config) -> RunFolder | None:
+    """The folder of a run to continue; for a new run None, after a look at whether its folder can be made."""
     if not config.resume:
-        preset = "-".join(config.preset) or "custom"
-        path = config.folder or claim_folder("runs", experiment=experiment, preset=preset, seed=config.seed)
-        metadata = {"experiment": experiment, "preset": list(config.preset), "seed": config.seed}
-        return RunFolder.create(path, to_json(config), metadata=metadata)
+        if config.folder:
+            RunFolder.check_new(config.folder)
+        else:
+            RunFolder.check_place("runs")
+        return None
     folder = RunFolder.open(config.resume, write=True)
     saved, wanted = flatten(from_json(folder.config_json())), flatten(config)
     changed = [
@@ -137,7 +153,7 @@ class _Run:
         self.writer: MetricWriter = Many([])
         self.started = time.monotonic()
         self.seconds_before = 0.0
-        self.validated = -1
+        self.validated = -1  # step of the last validation
         self.produced: dict[int, tuple[float, int]] = {}  # step -> seconds and attempts of its rollout
         self.published: dict[int, Params] = {}  # version -> parameters that the actor may sample from
         if config.resume:
@@ -153,7 +169,7 @@ class _Run:
         config = self.config
         if self.step >= config.steps:
             raise ValueError(f"{self.folder.path} has finished {self.step} steps; raise steps={config.steps} to go on")
-        if self.step == 0 and config.validation.at_start:
+        if self.step == 0 and config.validation.at_start and self.validated != 0:
             self.writer.write(0, self._validate() | {"compile/count": float(self.compiled.count)})
         actor = ActorThread(
             self._produce,
@@ -276,6 +292,7 @@ class _Run:
         meta = {
             "rules": self.rules.to_json(),
             "next_seed": self.config.training_seeds(self.step).start,
+            "validated": self.validated,
             "wall_seconds": self._seconds(),
         }
         self.checkpointer.save(self.step, self.state, meta)
@@ -287,6 +304,7 @@ class _Run:
         self.state, meta = self.checkpointer.restore(step, abstract_state(self.state, self.parts.mesh))
         self.step = step
         self.rules = early_stop.EarlyStopState.from_json(meta["rules"])
+        self.validated = meta["validated"]
         self.seconds_before = meta["wall_seconds"]
         expected = self.config.training_seeds(step).start
         if meta["next_seed"] != expected:
@@ -306,8 +324,8 @@ class _Run:
         )
         self._save()
         raise NonFiniteUpdateError(
-            f"the loss or a gradient of step {self.step + 1} is not finite; the update was not applied, the batch is "
-            f"in {path}, the state is saved; lower optim.lr or look at the batch"
+            f"the loss or a gradient of an update of step {self.step + 1} is not finite; that update was not applied "
+            f"(any other of the step was), the batch is in {path}, the state is saved; lower optim.lr"
         )
 
     def _give_up_on_environment(self, rollout: Rollout, share: float) -> None:

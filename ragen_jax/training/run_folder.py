@@ -12,14 +12,16 @@ evaluations/     results of later evaluations, if there are any
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import fcntl
 import importlib.metadata
 import json
 import os
 import platform
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -45,6 +47,40 @@ class RunFolder:
         self.evaluations = self.path / "evaluations"
 
     @classmethod
+    def check_new(cls, path: str | os.PathLike[str]) -> None:
+        """Refuse early what ``create`` would refuse: a folder that holds something, or a place that cannot be written.
+
+        Raises:
+          ValueError: names the folder and what to do.
+        """
+        folder = Path(path).absolute()
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise ValueError(f"folder {folder} is not empty: name a new folder, or continue it with resume={folder}")
+        cls.check_place(folder)
+
+    @staticmethod
+    def check_place(path: str | os.PathLike[str]) -> None:
+        """Raise ValueError when the folder, or the nearest one above it that exists, cannot be written."""
+        folder = Path(path).absolute()
+        existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+        if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
+            raise ValueError(f"folder {folder} cannot be written: {existing} does not allow it; name another folder")
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder for one process while the body runs.
+
+        Raises:
+          ValueError: another process holds it.
+        """
+        with (self.path / "lock").open("w") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise ValueError(f"{self.path} is in use by another process: wait for it, or stop it first") from error
+            yield
+
+    @classmethod
     def create(cls, path: str | os.PathLike[str], config_json: str, *, metadata: Mapping[str, Any]) -> Self:
         """Make a new run folder.
 
@@ -56,11 +92,8 @@ class RunFolder:
         Raises:
           ValueError: the folder holds something already, or cannot be written.
         """
+        cls.check_new(path)
         run = cls(path)
-        if run.path.is_dir() and any(run.path.iterdir()):
-            raise ValueError(
-                f"folder {run.path} is not empty: name a new folder, or continue it with resume={run.path}"
-            )
         try:
             run.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:

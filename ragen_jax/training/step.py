@@ -162,7 +162,11 @@ def _prepare(parts: Components, state: TrainState, batch: RolloutBatch, result: 
 def _update(
     parts: Components, state: TrainState, prepared: PreparedBatch, result: FilterResult
 ) -> tuple[TrainState, dict[str, float]]:
-    """All optimiser updates of a step: epochs over consecutive mini-batches of kept groups."""
+    """All optimiser updates of a step: epochs over consecutive mini-batches of kept groups.
+
+    They are handed to the devices without waiting for one another: an update that is not finite is not applied, the
+    others of the step are.
+    """
     algorithm = parts.config.algorithm
     batch = put_rows(prepared.batch, parts.mesh)
     scale = 1.0 if parts.prepare.scale_advantages else float(result.loss_scale)
@@ -180,7 +184,9 @@ def _update(
             collected.append(numbers)
     collected = jax.device_get(collected)
     metrics = {name: float(np.mean([numbers[name] for numbers in collected])) for name in collected[0]}
+    del metrics["update/applied"]
+    applied = sum(float(numbers["update/applied"]) for numbers in collected)
     metrics["update/finite"] = float(min(numbers["update/finite"] for numbers in collected))
     metrics["policy/first_ratio_gap"] = float(collected[0]["policy/max_ratio_gap"])
     metrics["policy/max_ratio_gap"] = float(max(numbers["policy/max_ratio_gap"] for numbers in collected))
-    return state, metrics | {"update/count": float(len(collected)), "update/skipped": 0.0}
+    return state, metrics | {"update/count": applied, "update/skipped": float(applied == 0)}
