@@ -26,9 +26,10 @@ def format_step(step: int, metrics: _Metrics) -> str:
     """
     parts = [
         _number("success {:.2f}", metrics, "rollout/success"),
-        _number("return {:.2f}", metrics, "rollout/return"),
+        _number("return {:z.2f}", metrics, "rollout/return"),
         _number("variance {:.3f}", metrics, "filter/reward_variance_mean"),
         _number("kept {:.0f}/{:.0f}", metrics, "filter/kept_count", "filter/groups"),
+        "no update" if metrics.get("update/skipped") == 1 else "",
         *_collapse(metrics, "collapse/first_turn"),
         _number("valid {:.2f}", metrics, "rollout/valid_format"),
         _number("{:.0f} tok/s", metrics, "time/tokens_per_second"),
@@ -162,15 +163,17 @@ def _number(template: str, metrics: _Metrics, *names: str) -> str:
 
 
 def _collapse(metrics: _Metrics, family: str) -> list[str]:
+    if metrics.get(f"{family}/scored") == 0:  # no reply had closed reasoning: the zeros beside it mean nothing
+        metrics = {**metrics, **{name: None for name in metrics if name.startswith(f"{family}/")}}
     return [
         _number(
             "retrieval {:.2f} (chance {:.2f})", metrics, f"{family}/retrieval_accuracy", f"{family}/retrieval_chance"
         ),
         _number(
-            "MI {:.2f} (max {:.2f}) nats/seq",
+            "MI {:z.2f} (max {:.2f}) nats/seq",
             metrics,
             f"{family}/mi_sequence_nats",
             f"{family}/mi_sequence_ceiling_nats",
         ),
-        _number("H(Z|X) {:.2f} nats/tok", metrics, f"{family}/conditional_entropy_token_nats"),
+        _number("H(Z|X) {:z.2f} nats/tok", metrics, f"{family}/conditional_entropy_token_nats"),
     ]

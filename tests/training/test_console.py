@@ -50,6 +50,26 @@ def test_unknown_metrics_are_left_out_and_nonfinite_ones_named() -> None:
     assert format_step(1, {"rollout/success": None, "filter/kept_count": 2}) == "step    1  success n/a"
 
 
+def test_collapse_of_nothing_is_not_a_number() -> None:
+    nothing = {name: 0.0 for name in METRICS if name.startswith("collapse/")}
+    line = format_step(1, METRICS | nothing | {"collapse/first_turn/scored": 0})
+    assert "kept 3/8  retrieval n/a  MI n/a  H(Z|X) n/a  valid 0.99" in line
+    assert "MI 1.83 (max 2.08)" in format_step(1, METRICS | {"collapse/first_turn/scored": 16})
+
+
+def test_a_skipped_update_is_named() -> None:
+    assert "kept 0/8  no update  retrieval" in format_step(1, METRICS | {"filter/kept_count": 0, "update/skipped": 1})
+    assert "no update" not in format_step(1, METRICS | {"update/skipped": 0})
+
+
+def test_zero_has_no_sign() -> None:
+    tiny = {"rollout/success": 0.5, "rollout/return": -0.004, "collapse/first_turn/mi_sequence_nats": -1e-7}
+    line = format_step(1, tiny | {"collapse/first_turn/mi_sequence_ceiling_nats": 2.079})
+    assert line == "step    1  success 0.50  return 0.00  MI 0.00 (max 2.08) nats/seq"
+    assert "return -0.01" in format_step(1, {"rollout/success": 0.5, "rollout/return": -0.006})
+    assert "return -0.10" in format_step(1, {"rollout/success": 0.5, "rollout/return": -0.1})
+
+
 def test_validation_has_its_own_line() -> None:
     line = format_step(10, {"validation/success": 0.5312, "validation/valid_format": 1.0, "rollout/success": 0.4})
     assert line == "step   10  success 0.40\nstep   10  validation:  success 0.531  valid 1.00"
