@@ -26,10 +26,12 @@ from ragen_jax.config.serial import to_json
 from ragen_jax.training.run_folder import RunFolder
 
 _LAST_LINES = 20
+# What stops a run in good order. A terminal that goes away (SIGHUP) asks for the same as SIGTERM.
+_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class RunFailedError(RuntimeError):
-    """At least one child failed; the text has its command and the last lines of its log."""
+    """At least one child failed or was stopped; the text says what to do, or has its command and its error."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +67,10 @@ class _Task:
     def log(self) -> Path:
         return self.folder.with_name(f"{self.folder.name}.log")
 
+    @property
+    def resume(self) -> str:
+        return f"{shlex.join(self.command[:-1])} resume={shlex.quote(str(self.folder))}"
+
 
 def run_variants(
     variants: Sequence[Variant],
@@ -78,8 +84,9 @@ def run_variants(
     """Run every variant with every seed, each as ``python -m <module> config=<file>``.
 
     Run folders are ``<folder>/<variant>-seed<seed>``; the log and the configuration of a run stand beside its folder.
-    Each child computes with one thread, on a processor of its own where the system allows it. SIGINT and SIGTERM are
-    passed on, so that the children save. After a failure nothing new is started; what runs is finished.
+    Each child computes with one thread, on a processor of its own where the system allows it. SIGINT, SIGTERM and
+    SIGHUP (as SIGTERM) are passed on, so that the children save. After a failure nothing new is started; what runs is
+    finished.
 
     Args:
       variants: the arms, with different names.
@@ -94,7 +101,7 @@ def run_variants(
 
     Raises:
       ValueError: nothing to run, repeated names or seeds, ``jobs`` below 1, or a folder that is not empty.
-      RunFailedError: a child ended with an error.
+      RunFailedError: a child ended with an error, or was stopped alone.
       SystemExit: stopped by a signal (code 128 + number), after the children have ended.
     """
     tasks = _tasks(variants, seeds, Path(folder).absolute(), jobs, module)
@@ -103,15 +110,12 @@ def run_variants(
         codes = list(threads.map(pool.run, tasks))
     failed = [(task, code) for task, code in zip(tasks, codes, strict=True) if code]
     if pool.stopped_by is not None:
+        pool.say(f"stopped by {pool.stopped_by.name}")
         for task, code in failed:
-            pool.say(f"ended with code {code}, see {task.log}", task.label)
-        pool.say(f"stopped by {pool.stopped_by.name}; continue a run with resume=<its folder>")
+            pool.say(_ending(task, code))
         raise SystemExit(128 + pool.stopped_by)
     if failed:
-        skipped = sum(code is None for code in codes)
-        raise RunFailedError(
-            "\n\n".join(_failure(task, code) for task, code in failed) + f"\n\n{skipped} runs not started"
-        )
+        raise RunFailedError(_failures(failed, skipped=sum(code is None for code in codes)))
     summaries: dict[str, dict[int, dict[str, Any]]] = {variant.name: {} for variant in variants}
     for task in tasks:
         summaries[task.variant][task.seed] = RunFolder.open(task.folder).summary()
@@ -163,10 +167,39 @@ def _tasks(variants: Sequence[Variant], seeds: Sequence[int], folder: Path, jobs
     return tasks
 
 
-def _failure(task: _Task, code: int | None) -> str:
+def _stopped_by(code: int) -> str:
+    """Name of the signal by which somebody ended a child; empty when it ended by itself."""
+    number = -code if code < 0 else code - 128
+    return signal.Signals(number).name if number in (*_STOPS, signal.SIGKILL) else ""
+
+
+def _ending(task: _Task, code: int) -> str:
+    """How a child ended that did not finish, and what can be done."""
+    stopped = _stopped_by(code)
+    if stopped:
+        return f"{task.label} was stopped by {stopped}; go on with: {task.resume}"
+    return f"{task.label} ended with code {code}\n  command: {shlex.join(task.command)}\n  log: {task.log}"
+
+
+def _last_words(task: _Task) -> str:
+    """The error that a child reported, or the last lines of its log when it could not report one."""
     with task.log.open(encoding="utf-8", errors="replace") as log:
-        tail = "".join(deque(log, maxlen=_LAST_LINES))
-    return f"{task.label} ended with code {code}\n  command: {shlex.join(task.command)}\n  log: {task.log}\n{tail}"
+        tail = deque(log, maxlen=_LAST_LINES)
+    lines = [line.rstrip("\n") for line in tail]
+    reported = [at for at, line in enumerate(lines) if line.startswith("error: ")]
+    return "\n".join(lines[reported[-1] :] if reported else lines)
+
+
+def _failures(failed: Sequence[tuple[_Task, int]], *, skipped: int) -> str:
+    """Text about all children that did not finish; arms that failed of the same cause tell it once."""
+    causes: dict[str, list[str]] = {}
+    for task, code in failed:
+        cause = "" if _stopped_by(code) else _last_words(task)
+        causes.setdefault(cause, []).append(_ending(task, code))
+    parts = ["\n".join([*endings, *filter(None, [cause])]) for cause, endings in causes.items()]
+    if skipped:
+        parts.append(f"{skipped} runs not started")
+    return "\n\n".join(parts)
 
 
 class _Children:
@@ -213,8 +246,9 @@ class _Children:
 
     @contextmanager
     def forwarding_signals(self) -> Iterator[None]:
-        """Pass SIGINT and SIGTERM on to the children while the body runs."""
-        numbers = (signal.SIGINT, signal.SIGTERM)
+        """Pass SIGINT, SIGTERM and SIGHUP on to the children while the body runs; under nohup SIGHUP stays ignored."""
+        hung_up = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
+        numbers = (signal.SIGINT, signal.SIGTERM, *hung_up)
         previous = {number: signal.signal(number, self._forward) for number in numbers}
         try:
             yield
@@ -246,4 +280,4 @@ class _Children:
         with self._lock:
             self.stopped_by = signal.Signals(number)
             for child in self._running:
-                child.send_signal(number)
+                child.send_signal(signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)

@@ -12,12 +12,13 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from experiments._main import run_main
 from ragen_jax import envs
 from ragen_jax.rollout.prompting import ChatFormat, UserMessages
 from ragen_jax.rollout.tokenizer import TINY_FOLDER
@@ -55,13 +56,13 @@ SOURCES: tuple[tuple[str, dict[str, object]], ...] = (
 )
 
 
-def main() -> None:
+def main(argv: Sequence[str]) -> None:
     """Build, save, and print how many tokens our prompts and demonstrations take."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=TINY_FOLDER, help="where to write")
     parser.add_argument("--seeds", type=int, default=200, help="instances per environment and format")
     parser.add_argument("--vocabulary", type=int, default=512, help="ids in all")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     build(arguments.folder, seeds=arguments.seeds, vocabulary=arguments.vocabulary)
     print(f"{'environment':<14}{'format':<14}{'prompt tokens':>20}{'demonstration tokens':>24}")
     tokenizer = ChatTokenizer.from_folder(arguments.folder)
@@ -143,4 +144,4 @@ def spread(counts: list[int]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -22,6 +22,7 @@ from typing import Any
 import jax
 
 from experiments._logging import log_to_stderr
+from experiments._main import run_main
 from ragen_jax.config import Config, content_hash, flatten, from_json, parse, validate
 from ragen_jax.learner.checkpoint import Checkpointer
 from ragen_jax.models.sharding import shardings
@@ -189,4 +190,4 @@ def report(record: dict[str, Any]) -> list[str]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_main(main)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments._logging import log_to_stderr
+from experiments._main import run_main
 from experiments._runner import Variant, processors, run_variants
 from ragen_jax.config import Config, parse, validate
 from ragen_jax.config.schema import FilterSection
@@ -173,4 +174,4 @@ def last_reply(run: Path) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_main(main)

@@ -8,11 +8,13 @@ python -m experiments.train resume=runs/<run>                                # g
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from experiments._logging import log_to_stderr
+from experiments._main import run_main
 from experiments._runner import Variant, processors, run_variants
 from ragen_jax.config import Config, parse, validate
 from ragen_jax.training.build import initial_policy
@@ -21,15 +23,25 @@ from ragen_jax.training.run_folder import RunFolder, claim_folder
 
 
 def main(argv: Sequence[str]) -> None:
-    """Parse, train, say where the results are."""
+    """Parse, train, say where the results are.
+
+    Raises:
+      SystemExit: the run was interrupted and saved; code 128 + number of the signal.
+    """
     log_to_stderr()
     tokens = list(argv)
     resumed = [token.partition("=")[2] for token in tokens if token.startswith("resume=")]
     if resumed:
         tokens.insert(0, f"config={RunFolder.open(resumed[-1]).config_file}")
     parsed = parse(tokens, default_presets=("paper", "frozen_lake_tiny", "grpo"))
-    folder = train_seeds(parsed.config, parsed.seeds) if parsed.seeds else train(parsed.config).folder.path
-    sys.stdout.write(f"results in {folder}\n")
+    if parsed.seeds:
+        sys.stdout.write(f"results in {train_seeds(parsed.config, parsed.seeds)}\n")
+        return
+    outcome = train(parsed.config)
+    sys.stdout.write(f"results in {outcome.folder.path}\n")
+    _, interrupted, name = outcome.summary["stop_reason"].partition("interrupted by ")
+    if interrupted:  # so that whoever started this process does not take the run for a finished one
+        raise SystemExit(128 + signal.Signals[name])
 
 
 def train_seeds(config: Config, seeds: Sequence[int]) -> Path:
@@ -50,4 +62,4 @@ def train_seeds(config: Config, seeds: Sequence[int]) -> Path:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_main(main)

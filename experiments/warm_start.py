@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from experiments._logging import log_to_stderr
+from experiments._main import run_main
 from ragen_jax.config import parse
 from ragen_jax.training.build import build, warm_start_key
 from ragen_jax.training.compile_counter import configure_compilation_cache
@@ -47,4 +48,4 @@ def main(argv: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_main(main)

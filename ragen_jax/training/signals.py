@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a request that the loop reads between steps."""
+"""Ctrl-C, SIGTERM and a lost terminal as a request that the loop reads between steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 _LOG = logging.getLogger(__name__)
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopSignal:
@@ -17,6 +16,7 @@ class StopSignal:
 
     The first signal only sets the flag, so that the running step ends, the run is saved and can be resumed. The second
     one acts as it would have without this class: the old handlers are put back and the signal is raised again.
+    Under ``nohup`` SIGHUP stays ignored.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,8 @@ class StopSignal:
         """
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError("StopSignal works in the main thread only: enter it before threads are started")
-        for number in _SIGNALS:
+        hung_up = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
+        for number in (signal.SIGINT, signal.SIGTERM, *hung_up):
             self._previous[number] = signal.signal(number, self._handle)
         return self
 

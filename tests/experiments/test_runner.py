@@ -40,7 +40,13 @@ CHILD = """
             time.sleep(0.01)
         time.sleep(0.1)
         (folder / "saved").write_text(str(len(got)))
-        sys.exit(0)
+        sys.exit(128 + signal.SIGTERM)
+    if config["steps"] == 77:  # somebody stops this child, and it saves
+        sys.exit(128 + signal.SIGTERM)
+    if config["steps"] == 66:
+        print("error: rollout.prompts=0 is too small", file=sys.stderr)
+        print("seed=-1 is too small", file=sys.stderr)
+        sys.exit(2)
     summary = {
         "seed": config["seed"],
         "steps": config["steps"],
@@ -100,6 +106,28 @@ def test_a_failure_names_command_and_log_and_starts_nothing_new(tmp_path: Path) 
     assert not (tmp_path / "out" / "good-seed0").exists()
 
 
+def test_arms_that_fail_of_the_same_cause_tell_it_once(tmp_path: Path) -> None:
+    variants = [Variant("one", Config(steps=66)), Variant("two", Config(steps=66))]
+    with pytest.raises(RunFailedError) as caught:
+        run_variants(variants, seeds=(0,), folder=tmp_path / "out", jobs=2, module="fake_train", stream=io.StringIO())
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "one seed 0 ended with code 2"
+    assert "two seed 0 ended with code 2" in lines
+    assert lines[-2:] == ["error: rollout.prompts=0 is too small", "seed=-1 is too small"]
+    assert lines.count(lines[-2]) == 1 and "begin" not in lines
+
+
+def test_a_child_that_was_stopped_alone_has_not_finished(tmp_path: Path) -> None:
+    variants = [Variant("stopped", Config(steps=77)), Variant("good", Config(steps=1))]
+    with pytest.raises(RunFailedError) as caught:
+        run_variants(variants, seeds=(0,), folder=tmp_path / "out", jobs=1, module="fake_train", stream=io.StringIO())
+    first, *rest = str(caught.value).splitlines()
+    assert first.startswith("stopped seed 0 was stopped by SIGTERM; go on with: ")
+    assert first.endswith(f"-m fake_train resume={tmp_path / 'out' / 'stopped-seed0'}")
+    assert rest == ["", "1 runs not started"]
+    assert not (tmp_path / "out" / "aggregate.json").exists()
+
+
 def test_a_child_without_a_summary_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "modules" / "silent_train.py").write_text(
         textwrap.dedent(CHILD).replace('(folder / "summary.json")', '(folder / "other.json")')
@@ -115,7 +143,8 @@ def test_a_child_without_a_summary_is_an_error(tmp_path: Path) -> None:
         )
 
 
-def test_sigterm_reaches_every_child_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_stop_reaches_every_child_once(tmp_path: Path, number: signal.Signals) -> None:
     out = tmp_path / "out"
     ready = [out / f"waits-seed{seed}" / "ready" for seed in (0, 1)]
 
@@ -123,11 +152,11 @@ def test_sigterm_reaches_every_child_once(tmp_path: Path) -> None:
         deadline = time.monotonic() + 30
         while not all(path.exists() for path in ready) and time.monotonic() < deadline:
             time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), number)
 
     thread = threading.Thread(target=signal_when_ready)
     thread.start()
-    before = signal.getsignal(signal.SIGTERM)
+    before = signal.getsignal(number)
     stream = io.StringIO()
     with pytest.raises(SystemExit) as caught:
         run_variants(
@@ -139,11 +168,12 @@ def test_sigterm_reaches_every_child_once(tmp_path: Path) -> None:
             stream=stream,
         )
     thread.join()
-    assert caught.value.code == 128 + signal.SIGTERM
+    assert caught.value.code == 128 + number
     assert [(out / f"waits-seed{seed}" / "saved").read_text() for seed in (0, 1)] == ["1", "1"]
     assert not (out / "waits-seed2").exists()
-    assert "stopped by SIGTERM" in stream.getvalue()
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert f"stopped by {number.name}\n" in stream.getvalue()
+    assert f"waits seed 1 was stopped by SIGTERM; go on with: {sys.executable}" in stream.getvalue()
+    assert signal.getsignal(number) is before
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     def one(config: Config) -> Any:
         made["config"] = config
-        return SimpleNamespace(folder=SimpleNamespace(path="somewhere"))
+        summary = {"stop_reason": made.get("stop_reason", "finished")}
+        return SimpleNamespace(folder=SimpleNamespace(path="somewhere"), summary=summary)
 
     def several(variants: Any, **arguments: Any) -> None:
         made.update(arguments, variants=variants)
@@ -36,6 +37,15 @@ def test_one_run(calls: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> N
     assert (calls["config"].env.name, calls["config"].steps, calls["config"].seed) == ("countdown", 3, 5)
     assert "results in somewhere" in capsys.readouterr().out
     assert "seeds" not in calls
+
+
+def test_an_interrupted_run_does_not_look_finished(calls: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    for name, code in (("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)):
+        calls["stop_reason"] = f"interrupted by {name}"
+        with pytest.raises(SystemExit) as left:
+            train.main(["preset=paper,countdown_tiny,grpo"])
+        assert left.value.code == code
+        assert "results in somewhere" in capsys.readouterr().out
 
 
 def test_several_seeds(calls: dict[str, Any], tmp_path: Path) -> None:

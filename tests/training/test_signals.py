@@ -14,7 +14,7 @@ import pytest
 from ragen_jax.training.signals import StopSignal
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_first_signal_sets_the_flag(number: signal.Signals, caplog: pytest.LogCaptureFixture) -> None:
     before = signal.getsignal(number)
     with caplog.at_level(logging.WARNING), StopSignal() as stop:
@@ -46,6 +46,17 @@ def test_second_sigterm_ends_the_process() -> None:
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60)
     assert done.stdout == "first SIGTERM\n"
     assert done.returncode == -signal.SIGTERM
+
+
+def test_under_nohup_a_lost_terminal_is_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopSignal() as stop:
+            signal.raise_signal(signal.SIGHUP)
+            assert stop.requested is None
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_other_threads_are_refused() -> None:
