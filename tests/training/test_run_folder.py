@@ -76,7 +76,7 @@ def test_a_damaged_run_json_is_named(run: RunFolder, content: bytes) -> None:
 
 def test_path_below_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="cannot be made"):
+    with pytest.raises(ValueError, match="cannot be written"):
         RunFolder.create(tmp_path / "file" / "run", "{}", metadata={})
     with pytest.raises(ValueError, match="cannot be written"):
         claim_folder(tmp_path / "file" / "runs", experiment="train", preset="x", seed=0)
