@@ -5,8 +5,8 @@ python -m experiments.evaluate run=runs/x step=60 samples=16
 python -m experiments.evaluate run=runs/x validation.temperature=0.5 rollout.top_p=0.9
 
 Keys that may change: ``validation.*``, ``seed`` (of the sampling), ``rollout.top_p`` and ``rollout.top_k`` (truncated
-sampling is fine here, nothing is trained) and ``rollout.temperature``, at which cross-scoring reads the policy;
-``validation.temperature`` is the one that samples. The same step with the same keys gives the same numbers.
+sampling is fine here, nothing is trained); without them the values of the run count. ``validation.temperature`` is the
+one that samples and at which cross-scoring reads the policy. The same step with the same keys gives the same numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ import jax
 
 from experiments._logging import log_to_stderr
 from experiments._main import run_main
-from ragen_jax.config import Config, content_hash, flatten, from_json, parse, validate
+from ragen_jax.config import Config, content_hash, flatten, parse, validate
+from ragen_jax.config.cli import section_help
+from ragen_jax.config.serial import read_config
 from ragen_jax.learner.checkpoint import Checkpointer
 from ragen_jax.models.sharding import shardings
 from ragen_jax.rollout.episodes import Episode
@@ -39,7 +41,7 @@ OWN = {
     "step": "saved step (default: the newest complete one)",
     "samples": "rollouts per validation prompt; short for validation.samples",
 }
-_FREE = ("rollout.temperature", "rollout.top_p", "rollout.top_k", "seed")
+_FREE = ("rollout.top_p", "rollout.top_k", "seed")
 
 
 def main(argv: Sequence[str]) -> None:
@@ -60,7 +62,12 @@ def read_arguments(argv: Sequence[str]) -> tuple[RunFolder, Config, int]:
     """
     values = {key.removeprefix("--"): text for key, _, text in (token.partition("=") for token in argv)}
     if "help" in values or "-h" in argv:
-        sys.stdout.write(f"{__doc__}\n" + "".join(f"  {name + '=...':<13}  {text}\n" for name, text in OWN.items()))
+        own = "".join(f"  {name + '=...':<13}  {text}\n" for name, text in OWN.items())
+        config = read_config(RunFolder.open(values["run"]).config_file) if values.get("run") else Config()
+        hint = (
+            "" if values.get("run") else "\n(run=<folder> --help shows the values of a run instead of these defaults)\n"
+        )
+        sys.stdout.write(f"{__doc__}\n{own}\n{section_help(config, 'validation')}{hint}")
         raise SystemExit(0)
     if not values.get("run"):
         raise ValueError("which run? give run=<folder of a run>, for example run=runs/train-paper-seed0-0")
@@ -82,7 +89,7 @@ def saved_step(run: RunFolder, wanted: str) -> int:
     """The step with this number, or the newest one for an empty text; ValueError when it is not there."""
     if wanted and not wanted.isdecimal():
         raise ValueError(f"step={wanted} is not a whole number")
-    keep = from_json(run.config_json()).checkpoint.keep
+    keep = read_config(run.config_file).checkpoint.keep
     with Checkpointer(run.checkpoints, keep=keep) as checkpointer:
         steps = checkpointer.complete_steps()
     if not steps:

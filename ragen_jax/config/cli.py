@@ -97,9 +97,8 @@ def parse(
 
 def help_text(config: Config, own: Mapping[str, str]) -> str:
     """Usage, the module's own options, and every key with its meaning and present value."""
-    env = dataclasses.replace(config.env, options={})
     lines = [USAGE, *(f"  {name + '=...':<16}  {text}\n" for name, text in own.items()), "\n"]
-    lines.append(_tyro_help(Config, dataclasses.replace(config, env=env)))
+    lines.append(_keys_help(config))
     from ragen_jax.envs import ENVS, env_config
 
     environment = ENVS[config.env.name].Config
@@ -107,6 +106,12 @@ def help_text(config: Config, own: Mapping[str, str]) -> str:
     lines.append(f"\nOptions of {config.env.name} (write env.OPTION=value):\n")
     lines.append(_tyro_help(environment, options))
     return "".join(lines)
+
+
+def section_help(config: Config, section: str) -> str:
+    """The keys of one section, with their meaning and present value."""
+    blocks = _keys_help(config).split("\n\n")
+    return next(block for block in blocks if block.startswith(f"{section} options")).rstrip("\n") + "\n"
 
 
 def _split(argv: Sequence[str], own: Mapping[str, str]) -> dict[str, str]:
@@ -156,6 +161,11 @@ def _typed(key: str, text: str, annotation: Any) -> Any:
         except SystemExit:
             pass
     raise ValueError(f"{key}={text!r} is not {type_name(annotation)}")
+
+
+def _keys_help(config: Config) -> str:
+    """Every key of the schema; the options of the environment have a help of their own."""
+    return _tyro_help(Config, dataclasses.replace(config, env=dataclasses.replace(config.env, options={})))
 
 
 def _tyro_help(cls: type, default: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ import pytest
 
 from experiments import evaluate
 from ragen_jax.config import Config, compose, to_json
-from ragen_jax.config.keys import set_key
+from ragen_jax.config.keys import key_types, set_key
 from ragen_jax.learner.checkpoint import Checkpointer
 from ragen_jax.training.loop import train
 from ragen_jax.training.run_folder import RunFolder
@@ -64,6 +65,7 @@ def test_keys_of_an_evaluation(saved: RunFolder) -> None:
         (["step=7"], "no complete checkpoint of step 7; there are 1, 2"),
         (["step=last"], "step=last is not a whole number"),
         (["optim.lr=1"], "optim.lr=1 cannot change in an evaluation"),
+        (["rollout.temperature=2"], "rollout.temperature=2 cannot change in an evaluation"),
         (["preset=paper"], "preset=paper cannot change in an evaluation"),
         (["validation.prompt=3"], "validation.prompts"),
         (["samples=many"], "validation.samples='many' is not a whole number"),
@@ -79,7 +81,14 @@ def test_help_names_what_may_change(capsys: pytest.CaptureFixture[str]) -> None:
         evaluate.main(["--help"])
     printed = capsys.readouterr().out
     assert all(name in printed for name in (*evaluate.OWN, "validation.*", "rollout.top_p"))
+    assert all(f"{key}=" in printed for key in key_types() if key.startswith("validation."))
     assert "optim.lr" not in printed
+
+
+def test_help_about_a_run_shows_its_values(saved: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        evaluate.main([f"run={saved.path}", "--help"])
+    assert re.search(r"validation\.prompts=INT\s+distinct validation prompts\. \(default: 4\)", capsys.readouterr().out)
 
 
 def test_what_is_no_run(tmp_path: Path) -> None:
