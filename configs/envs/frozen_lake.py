@@ -37,7 +37,7 @@ def frozen_lake_turns_tiny(config: Config) -> Config:
     """Three turns of up to two moves on 4x4 lakes for a tiny policy; the rate is lower than for one-turn plans."""
     config = _tiny_lake(config, locked_share=0.0, max_turns=3, max_actions_per_turn=2)
     config = tiny_run(config, warm_start="frozen_lake_turns_tiny", turns=3, max_new_tokens=32)
-    return change(config, algorithm={"entropy_coef": 0.02}, optim={"lr": 3e-4})
+    return change(config, algorithm={"entropy_coef": 0.005}, optim={"lr": 3e-4})
 
 
 def _tiny_lake(config: Config, *, locked_share: float, max_turns: int, max_actions_per_turn: int) -> Config:
