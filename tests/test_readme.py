@@ -48,6 +48,7 @@ def test_the_notebook_snippet_runs() -> None:
     reply, numbers = done.stdout.strip().splitlines()
     assert reply.startswith("<think>")
     assert numbers.count("True") + numbers.count("False") == 8
+    assert "True" in numbers  # a batch that shows what the filter keeps
 
 
 def test_the_snippet_uses_public_names() -> None:

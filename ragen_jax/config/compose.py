@@ -25,8 +25,8 @@ def compose(*names: str) -> Config:
 def _presets() -> Any:
     """The registry of presets. The package never imports ``configs``, it only looks it up by name when asked."""
     advice = (
-        "presets live in the folder configs/ of the project, beside ragen_jax/: run from the project's root, "
-        "install with `pip install -e .`, or build a ragen_jax.config.Config yourself"
+        "presets live in the folder configs/ of the project, beside ragen_jax/: run from the project's root, or build "
+        "a ragen_jax.config.Config yourself"
     )
     try:
         module = importlib.import_module("configs")
