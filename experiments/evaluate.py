@@ -2,6 +2,7 @@
 
 python -m experiments.evaluate run=runs/x                        # the newest complete checkpoint
 python -m experiments.evaluate run=runs/x step=60 samples=16
+python -m experiments.evaluate run=runs/x seeds=0,1,2            # other samples of the same prompts
 python -m experiments.evaluate run=runs/x validation.temperature=0.5 rollout.top_p=0.9
 
 Keys that may change: ``validation.*``, ``seed`` (of the sampling), ``rollout.top_p`` and ``rollout.top_k`` (truncated
@@ -28,6 +29,7 @@ from ragen_jax.config.cli import section_help
 from ragen_jax.config.serial import read_config
 from ragen_jax.learner.checkpoint import Checkpointer
 from ragen_jax.models.sharding import shardings
+from ragen_jax.report.statistics import mean_interval
 from ragen_jax.rollout.episodes import Episode
 from ragen_jax.training import json_lines
 from ragen_jax.training.build import build, run_params
@@ -41,20 +43,23 @@ OWN = {
     "step": "saved step (default: the newest complete one)",
     "samples": "rollouts per validation prompt; short for validation.samples",
 }
+_OVER_SEEDS = ("success", "return", "valid_format", "collapse/mi_sequence_nats")
 _FREE = ("rollout.top_p", "rollout.top_k", "seed")
 
 
 def main(argv: Sequence[str]) -> None:
     """Evaluate, print the numbers, say where the file is."""
     log_to_stderr()
-    run, config, step = read_arguments(argv)
-    record = evaluate(run, config, step)
-    path = write(run, record)
-    sys.stdout.write("\n".join([*report(record), f"written to {path}"]) + "\n")
+    run, config, step, seeds = read_arguments(argv)
+    records = [evaluate(run, dataclasses.replace(config, seed=seed), step) for seed in seeds]
+    for record in records:
+        sys.stdout.write("\n".join([*report(record), f"written to {write(run, record)}"]) + "\n")
+    if len(records) > 1:
+        sys.stdout.write("\n".join(over_seeds(records)) + "\n")
 
 
-def read_arguments(argv: Sequence[str]) -> tuple[RunFolder, Config, int]:
-    """Run, configuration of the evaluation, and the step to evaluate.
+def read_arguments(argv: Sequence[str]) -> tuple[RunFolder, Config, int, tuple[int, ...]]:
+    """Run, configuration of the evaluation, the step to evaluate, and the sampling seeds.
 
     Raises:
       ValueError: no ``run=``, a folder that is not a run, a key that an evaluation cannot change, a value of a wrong
@@ -73,7 +78,7 @@ def read_arguments(argv: Sequence[str]) -> tuple[RunFolder, Config, int]:
         raise ValueError("which run? give run=<folder of a run>, for example run=runs/train-paper-seed0-0")
     run = RunFolder.open(values["run"], write=True)
     for key in values:
-        if key not in OWN and key not in _FREE and not key.startswith("validation."):
+        if key not in OWN and key not in (*_FREE, "seeds") and not key.startswith("validation."):
             raise ValueError(
                 f"{key}={values[key]} cannot change in an evaluation: the run was trained with its own; "
                 f"free are validation.*, {', '.join(_FREE)}, and {', '.join(OWN)}"
@@ -82,7 +87,8 @@ def read_arguments(argv: Sequence[str]) -> tuple[RunFolder, Config, int]:
     if "samples" in values:
         tokens.append(f"validation.samples={values['samples']}")
     parsed = parse(tokens, own=OWN)
-    return run, parsed.config, saved_step(run, parsed.rest.get("step", ""))
+    seeds = parsed.seeds or (parsed.config.seed,)
+    return run, parsed.config, saved_step(run, parsed.rest.get("step", "")), seeds
 
 
 def saved_step(run: RunFolder, wanted: str) -> int:
@@ -144,6 +150,17 @@ def evaluate(run: RunFolder, config: Config, step: int) -> dict[str, Any]:
         "metrics": validation.metrics,
         "prompts": by_prompt(validation.episodes),
     }
+
+
+def over_seeds(records: Sequence[dict[str, Any]]) -> list[str]:
+    """Mean and 95 % Student interval over sampling seeds; the prompts are the same for all."""
+    lines = [f"mean over {len(records)} sampling seeds (95 % interval)"]
+    for name in _OVER_SEEDS:
+        values = [record["metrics"].get(f"validation/{name}") for record in records]
+        if None not in values:
+            mean, low, high = mean_interval(values)
+            lines.append(f"  {name:<26}  {mean:.3f} ({low:.3f} to {high:.3f})")
+    return lines
 
 
 def settings(config: Config) -> dict[str, Any]:

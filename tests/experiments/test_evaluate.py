@@ -47,14 +47,16 @@ def saved(tmp_path: Path) -> RunFolder:
 
 
 def test_the_newest_step_and_the_settings_of_the_run_are_taken(saved: RunFolder) -> None:
-    run, config, step = evaluate.read_arguments([f"run={saved.path}"])
+    run, config, step, seeds = evaluate.read_arguments([f"run={saved.path}"])
+    assert seeds == (config.seed,)
+    assert evaluate.read_arguments([f"run={saved.path}", "seeds=3,4"])[3] == (3, 4)
     assert (run.path, step) == (saved.path, 2)
     assert to_json(config) == saved.config_json()
 
 
 def test_keys_of_an_evaluation(saved: RunFolder) -> None:
     argv = [f"run={saved.path}", "step=1", "samples=3", "validation.temperature=0.5", "rollout.top_p=0.9", "seed=4"]
-    _, config, step = evaluate.read_arguments(argv)
+    _, config, step, _ = evaluate.read_arguments(argv)
     assert (step, config.validation.samples, config.validation.temperature) == (1, 3, 0.5)
     assert (config.rollout.top_p, config.seed) == (0.9, 4)
 
@@ -102,7 +104,7 @@ def test_what_is_no_run(tmp_path: Path) -> None:
 
 
 def test_impossible_truncation_is_refused(saved: RunFolder) -> None:
-    run, config, step = evaluate.read_arguments([f"run={saved.path}", "rollout.top_p=0"])
+    run, config, step, _ = evaluate.read_arguments([f"run={saved.path}", "rollout.top_p=0"])
     with pytest.raises(ValueError, match=r"rollout\.top_p=0"):
         evaluate.evaluate(run, config, step)
 
