@@ -240,21 +240,28 @@ def test_c15_a_filter_that_keeps_nothing_ends_the_run_with_a_reason(tmp_path: Pa
     assert int(outcome.state.step) == 2
 
 
-def test_c38_one_compilation_of_each_program(bandit_policy: Path, tmp_path: Path):
+def test_c38_one_compilation_of_each_program(bandit_policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """At a temperature where the longest reply of some batches is short, and that of others fills the cap."""
+    learn, longest = loop_module.learn, []
+
+    def measured(parts: Components, state: Any, rollout: Any) -> LearnerStep:
+        longest.append(int(np.asarray(rollout.batch.response_mask).sum(axis=1).max()))
+        return learn(parts, state, rollout)
+
+    monkeypatch.setattr(loop_module, "learn", measured)
     config = tiny_config(
         bandit_policy,
         steps=20,
         folder=str(tmp_path / "run"),
-        validation={"every": 10, "collapse_samples": 0, "temperature": 1.0},
+        validation={"every": 10, "collapse_samples": 0, "temperature": 1.2},
         # Shapes that no other test of this process has compiled.
-        rollout={"max_new_tokens": 30, "max_context": 30, "length_bucket": 30},
+        rollout={"max_new_tokens": 61, "max_context": 61, "length_bucket": 64, "temperature": 1.2},
         filter={"max_empty_steps": 0},
     )
     with CompileCounter() as compiled:
         outcome = train(config, writers=QUIET)
     metrics = outcome.folder.metrics()
-    rows = [row["rollout/response_tokens"] for row in metrics if "rollout/response_tokens" in row]
-    assert len(rows) == 20 and max(rows) > min(rows)
+    assert len(longest) == 20 and min(longest) <= 37 and max(longest) == 61
     kept = {row["filter/kept_count"] for row in metrics if "filter/kept_count" in row}
     assert len(kept) > 1  # the number of kept groups varied too
     for program in ("update", "_score_columns", "prefill", "decode"):
