@@ -8,6 +8,7 @@ python -m experiments.train resume=runs/<run>                                # g
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import sys
 from collections.abc import Sequence
@@ -52,7 +53,8 @@ def train_seeds(config: Config, seeds: Sequence[int]) -> Path:
     """
     if config.resume:
         raise ValueError(f"resume={config.resume} continues one run, which has its seed; leave seeds= out")
-    validate(config)
+    for seed in seeds:  # before a warm start is trained and children start
+        validate(dataclasses.replace(config, seed=seed))
     name = "-".join(config.preset) or "custom"
     folder = config.folder or claim_folder("runs", experiment="seeds", preset=name, seed=seeds[0])
     if config.model.init == "warm_start":

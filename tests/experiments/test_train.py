@@ -76,4 +76,6 @@ def test_a_folder_that_is_no_run_cannot_be_resumed(calls: dict[str, Any], tmp_pa
 def test_a_bad_configuration_is_refused_before_children_start(calls: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"rollout\.group_size=1"):
         train.main(["preset=frozen_lake_tiny,grpo", "rollout.group_size=1", "seeds=0,1"])
+    with pytest.raises(ValueError, match=rf"seed={2**31} is too large"):
+        train.main(["preset=frozen_lake_tiny,grpo", f"seeds=0,{2**31}"])
     assert "seeds" not in calls
