@@ -14,7 +14,7 @@ def quickstart(config: Config) -> Config:
     bundled = config.model.warm_start == "frozen_lake_tiny"
     return change(
         config,
-        steps=150,
+        steps=175,
         model={"init": "bundled"} if bundled else {},
         algorithm={"aggregation": "token-mean", "normalizer": "rollout"},
         # Prompts are ranked on what the environment paid. A filter that looks at the bare reward drops the groups whose
