@@ -23,8 +23,8 @@ def frozen_lake(config: Config) -> Config:
 def frozen_lake_tiny(config: Config) -> Config:
     """One-turn plans on 4x4 lakes for a tiny policy.
 
-    Seven of eight training lakes have a locked goal: their reward is always 0, so they carry no task gradient and the
-    entropy bonus acts on them alone. The share is the dial for the signal-to-noise ratio of a batch; validation lakes
+    Seven of eight training lakes have a locked goal: their reward is always 0, so beside the format penalty they carry no
+    task gradient, and the entropy bonus has them to itself. The share is the dial for the signal-to-noise ratio of a batch; validation lakes
     are never locked. At twice this rate the walk of a filtered run, which sees about one prompt a step, is mostly
     noise (docs/results/quickstart.md).
     """

@@ -12,6 +12,7 @@ from typing import SupportsFloat, TextIO
 from ragen_jax.training.writers import clean
 
 _BAR_CELLS = 24
+_LOG_CELLS = 10
 _LOG_LINES = 20  # about so many step lines in a log file, whatever the number of steps
 _LOG_SECONDS = 15.0  # but never silent for longer than this
 _SMOOTHING = 0.8
@@ -56,10 +57,13 @@ def format_duration(seconds: float) -> str:
 
 def format_bar(done: int, total: int, seconds_left: float | None) -> str:
     """Progress bar, such as ``[######..................]  30/120  25 %  1:05 left``."""
-    cells = _BAR_CELLS * done // total
     left = "" if seconds_left is None else f"  {format_duration(seconds_left)} left"
-    bar = "#" * cells + "." * (_BAR_CELLS - cells)
-    return f"[{bar}]  {done:>{len(str(total))}}/{total}  {100 * done // total:>3} %{left}"
+    return f"[{_cells(done, total, _BAR_CELLS)}]  {done:>{len(str(total))}}/{total}  {100 * done // total:>3} %{left}"
+
+
+def _cells(done: int, total: int, width: int) -> str:
+    full = width * done // total
+    return "#" * full + "." * (width - full)
 
 
 class Console:
@@ -144,10 +148,11 @@ class Console:
             self._stream.write(f"\r\x1b[K{line}\n{bar}")
         else:
             left = self._seconds_left()
+            bar = _cells(min(self._step, self._total), self._total, _LOG_CELLS)
             width = len(str(self._total))
             time_left = "" if left is None else f", {format_duration(left)} left"
             self._stream.writelines(
-                f"[{self._step:>{width}}/{self._total}{time_left}] {part}\n" for part in line.split("\n")
+                f"[{bar} {self._step:>{width}}/{self._total}{time_left}] {part}\n" for part in line.split("\n")
             )
         self._stream.flush()
 

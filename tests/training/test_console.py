@@ -146,7 +146,7 @@ def test_resumed_run_counts_its_own_steps() -> None:
     console = Console(total_steps=100, first_step=90, stream=stream, clock=clock)
     clock.now += 3
     console.write(91, {"rollout/success": 0.5})
-    assert stream.getvalue() == "[ 91/100, 0:27 left] step   91  success 0.50\n"
+    assert stream.getvalue() == "[#########.  91/100, 0:27 left] step   91  success 0.50\n"
 
 
 def test_total_must_be_positive() -> None:
