@@ -110,11 +110,11 @@ def test_what_was_written_is_read_back(reasoning: str, answer: str) -> None:
 
 @pytest.mark.parametrize("piece", ["<think>", "<think></think>", "<answer></answer>", "</answer>", "up||", "\u200b "])
 def test_huge_input_takes_linear_time(piece: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     text = piece * (2_000_000 // len(piece))
     parse_reply(text)
     split_actions(text, separator="||", limit=2, names=NAMES)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_against_recorded_replies(golden_dir) -> None:

@@ -144,9 +144,9 @@ def test_any_answer_is_an_action_or_invalid(name: str, text: str, separator: str
 def test_huge_and_odd_answers_are_quickly_worth_nothing(name: str, text: str) -> None:
     env = make_env(name)
     env.reset(3)
-    start = time.perf_counter()
+    start = time.process_time()
     result = env.step(text)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
     assert not result.info["success"]
     assert result.reward <= 0
 

@@ -77,9 +77,9 @@ def test_c30_answers_are_never_executed(data_file: Path, tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     assert _answer(data_file, '__import__("pathlib").Path("marker").touch()').reward == 0
     assert not (tmp_path / "marker").exists()
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert _answer(data_file, "9**9**9").reward == 0
-    assert time.perf_counter() - begin < 1
+    assert time.process_time() - begin < 1
     assert _answer(data_file, "7 + 5 + 3").reward == 1
 
 
