@@ -23,10 +23,10 @@ def frozen_lake(config: Config) -> Config:
 def frozen_lake_tiny(config: Config) -> Config:
     """One-turn plans on 4x4 lakes for a tiny policy.
 
-    Seven of eight training lakes have a locked goal: their reward is always 0, so beside the format penalty they carry no
-    task gradient, and the entropy bonus has them to itself. The share is the dial for the signal-to-noise ratio of a
-    batch; validation lakes are never locked. At twice this rate the walk of a filtered run, which sees about one prompt a
-    step, is mostly noise (docs/results/quickstart.md).
+    Seven of eight training lakes have a locked goal: their reward is always 0, so beside the format penalty they carry
+    no task gradient, and the entropy bonus has them to itself. The share is the dial for the signal-to-noise ratio of
+    a batch; validation lakes are never locked. At twice this rate the walk of a filtered run, which sees about one
+    prompt a step, is mostly noise (docs/results/quickstart.md).
     """
     config = _tiny_lake(config, locked_share=0.875, max_turns=1, max_actions_per_turn=10)
     config = tiny_run(config, warm_start="frozen_lake_tiny", turns=1, max_new_tokens=32)
