@@ -90,6 +90,23 @@ def test_read_only_folder_is_refused(run: RunFolder) -> None:
     run.path.chmod(0o755)
 
 
+def test_a_new_folder_in_a_read_only_place_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    with pytest.raises(ValueError, match=r"run cannot be written: .* does not allow it; name another folder"):
+        RunFolder.check_new(tmp_path / "deep" / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["/proc", "/sys"])
+def test_a_place_where_even_root_cannot_write_is_refused(place: str) -> None:
+    if not Path(place).is_dir():
+        pytest.skip(f"this system has no {place}")
+    with pytest.raises(ValueError, match=r"cannot be (made|written)"):
+        RunFolder.create(Path(place) / "run", "{}", metadata={})
+
+
 def test_file_system_that_refuses_is_reported(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: object, **kwargs: object) -> None:
         raise OSError(30, "Read-only file system")
