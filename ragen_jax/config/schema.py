@@ -92,34 +92,62 @@ class RolloutSection:
 
 
 @dataclasses.dataclass(frozen=True)
+class RewardSection:
+    """What becomes of an episode's return before advantages. The bare return and the penalties stay in the record.
+
+    Attributes:
+      normalize: "identity", "mean" (minus the mean), "mean_std" or "asym_clip" (mean_std held within [-1, 3]);
+        applied to return plus penalties. Filters and early stopping always read the rewards before it.
+      grouping: rewards that share a mean: those of a "group" or of the whole "batch".
+      overlong_buffer: tokens before the end of a turn's budget in which the length penalty grows from 0 to its full
+        size (DAPO's soft overlong punishment), 0 = off.
+      overlong_penalty: that full size, a positive number that is subtracted.
+    """
+
+    normalize: Literal["identity", "mean", "mean_std", "asym_clip"] = "identity"
+    grouping: Literal["group", "batch"] = "group"
+    overlong_buffer: int = 0
+    overlong_penalty: float = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
 class FilterSection:
     """Which prompts are kept before an update.
 
     Attributes:
       rule: a key of ``ragen_jax.core.filters.FILTERS``, or "none".
       value: rho for the mass rules (share of the total score kept); the rule's own number otherwise.
-      score: what is ranked: "reward_variance" (unbiased, n - 1) or "reward_std".
-      mass: how top_p turns scores into mass: "linear" (the score itself) or "softmax".
+      score: what is ranked, a key of ``ragen_jax.core.scores.SCORES``: "reward_variance" (unbiased, n - 1),
+        "reward_std", "reward_mean", "reward_sum", "reward_max", "entropy", "entropy_variance", "length" or
+        "replayed_variance".
+      mass: how top_p turns scores into mass: "linear" (the score itself), "softmax", or "count" (every prompt weighs
+        the same, so that ``value`` is a share of the prompts).
+      replays: K, fresh replays of each stored plan behind ``score="replayed_variance"``; not read otherwise.
+      best_and_worst: of each kept prompt, train on so many best and as many worst rollouts only, 0 = on all.
       include_zero: let prompts whose rewards are all equal take part.
       slack: absolute slack on the mass threshold, in units of the score.
       count_penalty: rank on return plus format penalty (true) or on the bare return (false).
       loss_scale: factor on the loss after filtering: none, linear (kept ratio), sqrt, rho.
       loss_scale_target: "loss" scales the whole actor loss, "advantages" only the advantages.
       max_attempts: batches that a step may sample, each from fresh prompts, until the filter keeps something.
+      refill: sample on until P kept groups stand (dynamic sampling), gathered over at most ``max_attempts`` batches.
       when_empty: after the last attempt: "skip" the update and go on, or "stop" the run.
       max_empty_steps: consecutive skipped steps after which the run stops all the same, 0 = never.
     """
 
     rule: str = "none"
     value: float = 0.9
-    score: Literal["reward_variance", "reward_std"] = "reward_variance"
-    mass: Literal["linear", "softmax"] = "linear"
+    score: str = "reward_variance"
+    mass: Literal["linear", "softmax", "count"] = "linear"
+    replays: int = 8
+    best_and_worst: int = 0
     include_zero: bool = False
     slack: float = 0.0
     count_penalty: bool = True
     loss_scale: Literal["none", "linear", "sqrt", "rho"] = "none"
     loss_scale_target: Literal["loss", "advantages"] = "loss"
     max_attempts: int = 1
+    refill: bool = False
     when_empty: Literal["skip", "stop"] = "skip"
     max_empty_steps: int = 5
 
@@ -133,25 +161,35 @@ class AlgorithmSection:
       normalize_by_std: divide group advantages by the group's standard deviation (GRPO true, Dr.GRPO false).
       gamma: discount, per token.
       lam: GAE lambda.
-      whiten: standardise GAE advantages over the trained tokens of the batch.
+      turn_gamma: discount per turn of the bi-level GAE.
+      whiten: standardise token-level advantages over the trained tokens of the batch.
+      whiten_over: "kept" takes mean and spread from what the filter kept, "all" from the batch before filtering.
+      center_tokens: subtract from group advantages their token-weighted mean within the group, so that a group pushes
+        the tokens that all its rollouts share neither up nor down.
       clip_low: lower clip of the ratio.
       clip_high: upper clip of the ratio.
       clip_dual: bound on the loss of negative advantages, 0 = off.
       aggregation: how token losses become one number.
       normalizer: "rollout" divides by the tokens (rows) of the batch before filtering, "kept" by those after.
       entropy_coef: entropy bonus per response token (nats).
-      kl_coef: KL to the reference policy as a loss.
-      kl_estimator: estimator of that KL.
+      kl_coef: coefficient of the KL to the reference policy, 0 = off.
+      kl_target: where that KL goes: into the "loss", or into the "reward" of each token.
+      kl_estimator: estimator of that KL; "k1" as a loss has zero mean gradient and is warned about.
       value_clip: clip range of the critic's update, 0 = off.
       epochs: passes over the batch per step.
       minibatch_groups: groups per optimiser update, 0 = the whole batch.
+      equal_updates: take as many optimiser updates per step as without a filter, by splitting the kept groups into
+        smaller mini-batches (control for "the filter only lowers the number of updates").
     """
 
     advantage: str = "gae"
     normalize_by_std: bool = True
     gamma: float = 1.0
     lam: float = 1.0
+    turn_gamma: float = 0.95
     whiten: bool = True
+    whiten_over: Literal["kept", "all"] = "kept"
+    center_tokens: bool = False
     clip_low: float = 0.2
     clip_high: float = 0.28
     clip_dual: float = 3.0
@@ -161,10 +199,12 @@ class AlgorithmSection:
     normalizer: Literal["rollout", "kept"] = "rollout"
     entropy_coef: float = 0.001
     kl_coef: float = 0.0
+    kl_target: Literal["loss", "reward"] = "loss"
     kl_estimator: Literal["k1", "abs", "k2", "k3"] = "k3"
     value_clip: float = 0.5
     epochs: int = 1
     minibatch_groups: int = 0
+    equal_updates: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,8 +228,13 @@ class CollapseSection:
     Attributes:
       every: steps between two cross-scorings of the training batch, 0 = never.
       mix: marginal from sequence sums ("sequence", the paper) or per-token means ("per_token", the released code).
-      trajectory: also score contexts drawn from all turns.
-      trajectory_samples: (episode, turn) draws of that variant, each its own column.
+      scorer: whose log-probs: "current" policy, "initial" (frozen parameters of step 0), or the path of a run folder
+        or policy folder (frozen).
+      columns: contexts under which a reasoning is scored, its own among them; 0 = all of them, which is exact. A
+        smaller number draws the others at random and reports the standard error of that draw.
+      trajectory: also score contexts drawn from all turns, trajectory first and then turn.
+      turn_uniform: also score contexts drawn uniformly from all (episode, turn) pairs.
+      trajectory_samples: (episode, turn) draws of those variants, each its own column.
       ema_decay: decay of the marginal's standard deviation behind the z-score.
       std_eps: added to that standard deviation (nats).
       reasonings_per_chunk: packed rows scored at once, bounds memory.
@@ -197,7 +242,10 @@ class CollapseSection:
 
     every: int = 1
     mix: Literal["sequence", "per_token"] = "sequence"
+    scorer: str = "current"
+    columns: int = 0
     trajectory: bool = False
+    turn_uniform: bool = False
     trajectory_samples: int = 64
     ema_decay: float = 0.9
     std_eps: float = 1e-3
@@ -246,6 +294,38 @@ class EarlyStopSection:
     statistic: Literal["variance", "std"] = "variance"
     low_success: float = 0.01
     low_success_validations: int = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class AlarmSection:
+    """Warnings about a run that goes wrong; each is logged with its step.
+
+    Attributes:
+      repeated_share: alarm when at least this share of the responses of a batch is one symbol over and over, 0 = off.
+      change_points: watch MI, reward variance, validity, length and gradient ratio for changes of their level.
+      stop: end the run at an alarm about repetition; the last checkpoint before it is kept.
+    """
+
+    repeated_share: float = 0.5
+    change_points: bool = True
+    stop: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class ProbeSection:
+    """Gradient accounting: which term pulls how hard, by reward variance. It never changes the training.
+
+    Attributes:
+      every: steps between two probes, 0 = never.
+      buckets: equal-count buckets of prompts by reward variance; not read when ``edges`` are given.
+      edges: inner edges of the buckets in units of variance, ascending; () = equal counts.
+      mi_columns: contexts for the gradient of the MI proxy, 0 = no such gradient.
+    """
+
+    every: int = 0
+    buckets: int = 4
+    edges: tuple[float, ...] = ()
+    mi_columns: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -298,12 +378,15 @@ class Config:
     env: EnvSection = dataclasses.field(default_factory=EnvSection)
     model: ModelSection = dataclasses.field(default_factory=ModelSection)
     rollout: RolloutSection = dataclasses.field(default_factory=RolloutSection)
+    reward: RewardSection = dataclasses.field(default_factory=RewardSection)
     filter: FilterSection = dataclasses.field(default_factory=FilterSection)
     algorithm: AlgorithmSection = dataclasses.field(default_factory=AlgorithmSection)
     optim: OptimSection = dataclasses.field(default_factory=OptimSection)
     collapse: CollapseSection = dataclasses.field(default_factory=CollapseSection)
     validation: ValidationSection = dataclasses.field(default_factory=ValidationSection)
     early_stop: EarlyStopSection = dataclasses.field(default_factory=EarlyStopSection)
+    alarm: AlarmSection = dataclasses.field(default_factory=AlarmSection)
+    probe: ProbeSection = dataclasses.field(default_factory=ProbeSection)
     checkpoint: CheckpointSection = dataclasses.field(default_factory=CheckpointSection)
     mesh: MeshSection = dataclasses.field(default_factory=MeshSection)
 

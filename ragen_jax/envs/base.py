@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+
+from ragen_jax.envs.data_source import DataSource
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,6 +120,25 @@ class TextEnv(ABC):
 
         The reasoning speaks about the observed state and varies in wording.
         """
+
+    def data_source(self) -> DataSource | None:
+        """Where the rows of a data environment come from; None for an environment that draws its instances."""
+        return None
+
+    def replay(self, plan: Sequence[str], *, seed: int, draws: int) -> np.ndarray:
+        """Rewards [draws] of a stored plan under fresh dynamics on the layout of ``seed``; no model is asked.
+
+        Args:
+          plan: answers of the turns of one episode, as they were executed.
+          seed: layout seed of the episode.
+          draws: K, independent replays; none shares its noise with an episode's member or with another replay.
+
+        Raises:
+          ValueError: a replay would not mean what it says: the episode had several turns, so later answers reacted to
+            what had happened.
+          NotImplementedError: the environment has no noise, or no replay.
+        """
+        raise NotImplementedError(f"environment {self.name!r} has no replay: use another filter.score")
 
     def close(self) -> None:
         """Free what the environment holds; most hold nothing."""

@@ -25,8 +25,9 @@ from ragen_jax.training.compile_counter import CompileCounter, configure_compila
 from ragen_jax.training.console import Console
 from ragen_jax.training.evaluate import validate_policy
 from ragen_jax.training.run_folder import RolloutLog, RunFolder, claim_folder
+from ragen_jax.training.selection import choose_prompts
 from ragen_jax.training.signals import StopSignal
-from ragen_jax.training.step import choose_prompts, learn
+from ragen_jax.training.step import learn
 from ragen_jax.training.summary import build_summary, peak_rss_bytes
 from ragen_jax.training.writers import JsonLines, Many, MetricWriter, TensorBoard
 from ragen_jax.types import Params, TrainState

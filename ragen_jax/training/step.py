@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import time
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from ragen_jax.config.schema import FilterSection
-from ragen_jax.core.filters import select
-from ragen_jax.core.grouping import group_variance, is_flat
 from ragen_jax.learner.prepare import PreparedBatch, denominators, prepare
 from ragen_jax.learner.score import score, score_values
 from ragen_jax.models.sharding import put_rows, replicated
 from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.rollout.metrics import rollout_metrics
-from ragen_jax.rollout.reasoning_pairs import first_turn_pairs, trajectory_pairs
 from ragen_jax.training.build import Components
-from ragen_jax.training.evaluate import measure, named, score_pairs
-from ragen_jax.types import Array, FilterResult, RolloutBatch, TrainState
+from ragen_jax.training.diagnosis import diagnose
+from ragen_jax.training.selection import choose_prompts
+from ragen_jax.types import FilterResult, RolloutBatch, TrainState
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +42,7 @@ def learn(parts: Components, state: TrainState, rollout: Rollout) -> StepResult:
     step = int(state.step)
     metrics = rollout_metrics(rollout.info)
     started = time.perf_counter()
-    state, collapse_numbers = _diagnose(parts, state, rollout, step=step)
+    state, collapse_numbers = diagnose(parts, state, rollout, step=step)
     metrics |= collapse_numbers
     scored = time.perf_counter()
     result, filter_numbers = choose_prompts(parts, rollout.batch)
@@ -64,82 +59,6 @@ def learn(parts: Components, state: TrainState, rollout: Rollout) -> StepResult:
     finished = metrics.get("update/finite", 1.0) > 0
     following = jax.device_put(np.int32(step + finished), replicated(parts.mesh))
     return StepResult(state=dataclasses.replace(state, step=following), metrics=metrics)
-
-
-def choose_prompts(parts: Components, batch: RolloutBatch) -> tuple[FilterResult, dict[str, float]]:
-    """Apply the configured filter to the rewards of a batch.
-
-    Returns:
-      The verdict [P] and ``filter/...`` metrics; the statistics are those of all prompts, before filtering.
-    """
-    settings = parts.config.filter
-    group = parts.config.rollout.group_size
-    rewards = np.asarray(batch.returns) + (np.asarray(batch.penalties) if settings.count_penalty else 0.0)
-    valid = np.asarray(batch.valid).reshape(-1, group)
-    result, numbers = jax.device_get(_filter(rewards.reshape(-1, group).astype(np.float32), valid, settings))
-    metrics = {f"filter/{name}": float(value) for name, value in numbers.items()}
-    metrics["filter/groups"] = float(len(valid))
-    metrics["filter/kept_count"] = float(result.kept_count)
-    metrics["filter/kept_ratio"] = float(result.kept_count) / len(valid)
-    metrics["filter/kept_mass"] = float(result.kept_mass)
-    metrics["filter/loss_scale"] = float(result.loss_scale)
-    return result, metrics
-
-
-@functools.partial(jax.jit, static_argnums=(2,))
-def _filter(rewards: Array, valid: Array, settings: FilterSection) -> tuple[FilterResult, dict[str, jax.Array]]:
-    variance = group_variance(rewards, valid)
-    std = jnp.sqrt(variance)
-    flat = is_flat(rewards, valid)
-    alive = valid.any(axis=1)
-    result = select(
-        variance if settings.score == "reward_variance" else std,
-        flat,
-        rule=settings.rule,
-        value=settings.value,
-        include_zero=settings.include_zero,
-        slack=settings.slack,
-        mass=settings.mass,
-        loss_scale=settings.loss_scale,
-    )
-    keep = result.keep & alive
-    spread = variance.std(ddof=1) if len(variance) > 1 else 0.0
-    numbers = {
-        "reward_variance_mean": variance.mean(),
-        "reward_variance_max": variance.max(),
-        "reward_std_mean": std.mean(),
-        "reward_variance_dispersion": jnp.where(variance.mean() > 0, spread / variance.mean(), 0.0),
-        "flat_count": flat.sum(),
-        "kept_variance_mean": jnp.where(keep, variance, 0.0).sum() / jnp.maximum(keep.sum(), 1),
-    }
-    return dataclasses.replace(result, keep=keep, kept_count=keep.sum(dtype=jnp.int32)), numbers
-
-
-def _diagnose(
-    parts: Components, state: TrainState, rollout: Rollout, *, step: int
-) -> tuple[TrainState, dict[str, float]]:
-    settings = parts.config.collapse
-    if not settings.every or step % settings.every:
-        return state, {}
-    bucket = parts.config.rollout.max_new_tokens
-    pairs = first_turn_pairs(rollout.batch, rollout.info, bucket=bucket)
-    scores = score_pairs(parts, state.params, pairs)
-    numbers, collapse = measure(
-        scores, state.collapse, mix=settings.mix, std_eps=settings.std_eps, ema_decay=settings.ema_decay
-    )
-    metrics = named(numbers, "collapse/first_turn")
-    if settings.trajectory:
-        draws = trajectory_pairs(
-            rollout.batch,
-            rollout.info,
-            draws=settings.trajectory_samples,
-            rng=np.random.default_rng(np.random.SeedSequence(parts.config.seed, spawn_key=(step,))),
-            prompt_bucket=parts.config.rollout.prompt_bucket,
-            bucket=bucket,
-        )
-        numbers, _ = measure(score_pairs(parts, state.params, draws), mix=settings.mix, std_eps=settings.std_eps)
-        metrics |= named(numbers, "collapse/trajectory")
-    return dataclasses.replace(state, collapse=jax.device_put(collapse, replicated(parts.mesh))), metrics
 
 
 def _prepare(parts: Components, state: TrainState, batch: RolloutBatch, result: FilterResult) -> PreparedBatch:

@@ -1,0 +1,187 @@
+"""Where the rows of a data environment come from, never silently: a path, RAGEN_DATA_DIR, the cache, or our own rows.
+
+Rows are loaded once per process and shared, read-only, by all environments that name the same source.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+Row = TypeVar("Row")
+
+EMBEDDED, PATH, DATA_DIR, CACHE = "embedded", "path", "data_dir", "cache"
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSource:
+    """What a run says about its data.
+
+    Attributes:
+      name: of the data set, for example "gsm8k".
+      kind: "embedded", "path", "data_dir" or "cache".
+      file: name of the file, without its folder; "" for embedded rows.
+      rows: how many.
+      sha256: hash of the file, or of the embedded rows as JSON.
+      skipped: rows that could not be read and were left out on request.
+    """
+
+    name: str
+    kind: str
+    file: str
+    rows: int
+    sha256: str
+    skipped: int = 0
+
+    def describe(self) -> str:
+        """One line for run records: name, kind, rows, the first digits of the hash."""
+        where = self.kind if not self.file else f"{self.kind} {self.file}"
+        left_out = f", {self.skipped} skipped" if self.skipped else ""
+        return f"{self.name}: {where}, {self.rows} rows{left_out}, sha256 {self.sha256[:12]}"
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSet(Generic[Row]):
+    """Rows and where they came from."""
+
+    rows: tuple[Row, ...]
+    source: DataSource
+
+
+def cache_folder() -> Path:
+    """Folder for data sets that a user has fetched: RAGEN_CACHE_DIR, or ``ragen_jax`` in the user's cache."""
+    chosen = os.environ.get("RAGEN_CACHE_DIR")
+    base = os.environ.get("XDG_CACHE_HOME")
+    return Path(chosen) if chosen else (Path(base) if base else Path.home() / ".cache") / "ragen_jax"
+
+
+def locate(path: str, *, option: str, below: str = "") -> tuple[str, Path] | None:
+    """Find the file of a data set: an explicit path, then RAGEN_DATA_DIR, then the cache.
+
+    Args:
+      path: explicit path, or a path below RAGEN_DATA_DIR or below the cache; "" = none was named.
+      option: the option that holds ``path``, for the error message.
+      below: default place of this data set below RAGEN_DATA_DIR and below the cache; "" = none. It is looked up only
+        when ``path`` is empty.
+
+    Returns:
+      (kind, path of the file or folder), or None when nothing was named and nothing lies at the default place.
+
+    Raises:
+      ValueError: ``path`` was named and is nowhere. A named source is never replaced by another one.
+    """
+    data_dir = os.environ.get("RAGEN_DATA_DIR")
+    wanted = path or below
+    if not wanted:
+        return None
+    places = [(DATA_DIR, Path(data_dir) / wanted)] if data_dir else []
+    places.append((CACHE, cache_folder() / "data" / wanted))
+    if path:
+        places.insert(0, (PATH, Path(path)))
+    for kind, place in places:
+        if place.exists():
+            return kind, place
+    if not path:
+        return None
+    looked = ", ".join(str(place) for _, place in places)
+    hint = "" if data_dir else " (RAGEN_DATA_DIR is not set)"
+    raise ValueError(f"{option}={path!r}: no such file, looked at {looked}{hint}")
+
+
+def load_rows(
+    name: str,
+    found: tuple[str, Path] | None,
+    *,
+    read: Callable[[Path], Iterator[tuple[int, Any]]],
+    convert: Callable[[Any], Row],
+    embedded: Callable[[], Sequence[Row]],
+    skip_malformed: bool = False,
+) -> DataSet[Row]:
+    """Load a data set once per process.
+
+    Args:
+      name: of the data set; part of the record and of error messages.
+      found: from :func:`locate`; None takes the embedded rows.
+      read: yields (line or item number, raw record) of a file; a record may be a ValueError for an unreadable line.
+      convert: makes a row of a record; ValueError or KeyError for a malformed one.
+      embedded: makes our own rows, the same in every process.
+      skip_malformed: leave malformed rows out and count them, instead of refusing the file.
+
+    Raises:
+      ValueError: a malformed row (names the file, its line and the fault), or no row at all.
+    """
+    return _load(name, found, read, convert, embedded, skip_malformed)
+
+
+@functools.lru_cache(maxsize=32)
+def _load(
+    name: str,
+    found: tuple[str, Path] | None,
+    read: Callable[[Path], Iterator[tuple[int, Any]]],
+    convert: Callable[[Any], Row],
+    embedded: Callable[[], Sequence[Row]],
+    skip_malformed: bool,
+) -> DataSet[Row]:
+    if found is None:
+        rows = tuple(embedded())
+        return DataSet(rows, DataSource(name, EMBEDDED, "", len(rows), _hash_rows(rows)))
+    kind, path = found
+    kept: list[Row] = []
+    skipped = 0
+    for number, record in read(path):
+        try:
+            if isinstance(record, ValueError):
+                raise record
+            kept.append(convert(record))
+        except (ValueError, KeyError, TypeError) as error:
+            if not skip_malformed:
+                fault = f"no field {error}" if isinstance(error, KeyError) else str(error)
+                raise ValueError(
+                    f"{name}: line {number} of {path} is malformed: {fault}; mend it, or set skip_malformed=true"
+                ) from error
+            skipped += 1
+    if not kept:
+        raise ValueError(f"{name}: {path} holds no usable row ({skipped} were malformed); name another file")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else _hash_rows(kept)
+    return DataSet(tuple(kept), DataSource(name, kind, path.name, len(kept), digest, skipped))
+
+
+def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """Records of a JSON Lines file with their line numbers; empty lines are passed over."""
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                try:
+                    yield number, json.loads(line)
+                except json.JSONDecodeError as error:
+                    yield number, ValueError(f"not JSON: {error}")
+
+
+def read_json_list(path: Path) -> Iterator[tuple[int, Any]]:
+    """Records of a file that is one JSON list, numbered from 1.
+
+    Raises:
+      ValueError: the file is not JSON, or not a list.
+    """
+    try:
+        records = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+    if not isinstance(records, list):
+        raise ValueError(f"{path} holds {type(records).__name__}, not a list of records")
+    yield from enumerate(records, start=1)
+
+
+def _hash_rows(rows: Sequence[Any]) -> str:
+    plain = [dataclasses.asdict(row) if _is_record(row) else row for row in rows]
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode("utf-8")).hexdigest()
+
+
+def _is_record(row: Any) -> bool:
+    return dataclasses.is_dataclass(row) and not isinstance(row, type)
