@@ -1,0 +1,1 @@
+"""Timings of the parts, one module each: ``python -m experiments.bench.NAME [--quick] [--save]``."""
