@@ -267,7 +267,9 @@ def _initial_params(config: Config, model: ModelConfig, chat: ChatFormat, say: C
 
 def _bundled(config: Config, model: ModelConfig, chat: ChatFormat) -> Params:
     facts = json.loads((BUNDLED_POLICY / "policy.json").read_text(encoding="utf-8"))
-    key = _warm_start_key(config, model, chat, seed=facts["seed"])
+    options = {**config.env.options, **facts.get("free_options", {})}
+    same = dataclasses.replace(config, env=dataclasses.replace(config.env, options=options))
+    key = _warm_start_key(same, model, chat, seed=facts["seed"])
     if key != facts["key"]:
         raise ValueError(
             f"the bundled policy was made for configuration {facts['key']}, this run has {key} (environment, options, "

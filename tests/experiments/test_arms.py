@@ -1,0 +1,47 @@
+"""Experiments with arms: what differs between the arms, what a command line changes, and the table."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments import quartiles
+from experiments._arms import ArmsExperiment, plan, small_result, table
+from experiments._runner import Variant
+from ragen_jax.config import flatten
+
+
+def _differences(variants: list[Variant]) -> set[str]:
+    rows = [flatten(variant.config) for variant in variants]
+    return {name for name in rows[0] if len({str(row[name]) for row in rows}) > 1}
+
+
+def test_quartile_arms_differ_in_the_quartile_only() -> None:
+    variants, seeds, _ = plan(quartiles.EXPERIMENT, ["--tiny"])
+    assert [variant.name for variant in variants] == ["Q1", "Q2", "Q3", "Q4"]
+    assert _differences(variants) == {"filter.value"}
+    assert seeds == (0, 1, 2)
+    assert variants[0].config.rollout.prompts == 16
+
+
+def test_the_command_line_goes_before_the_miniature() -> None:
+    variants, seeds, _ = plan(quartiles.EXPERIMENT, ["--tiny", "--smoke", "steps=3", "seed=5", "rollout.prompts=8"])
+    assert seeds == (5,)
+    assert variants[3].config.steps == 3 and variants[3].config.rollout.prompts == 8
+
+
+def test_an_arm_that_contradicts_itself_is_named() -> None:
+    with pytest.raises(ValueError, match="arm Q1: .*at least 4 prompts"):
+        plan(quartiles.EXPERIMENT, ["--tiny", "rollout.prompts=2", "micro_groups=1"])
+
+
+def test_resuming_is_refused() -> None:
+    experiment = ArmsExperiment("x", (), ("frozen_lake_tiny", "grpo"), (), lambda config: [Variant("a", config)])
+    with pytest.raises(ValueError, match="one by one"):
+        plan(experiment, ["--tiny", "resume=runs/x"])
+
+
+def test_table_and_small_result() -> None:
+    field = {"mean": 0.5, "interval": [0.25, 0.75], "n": 3, "per_seed": {"0": 0.5}}
+    result = {"seeds": (0,), "variants": {"Q1": {"mi_ratio": field, "stop_reason": {"per_seed": {"0": "finished"}}}}}
+    assert table(result["variants"])[2].startswith("| Q1 | 0.50 (0.25 to 0.75) | - |")
+    assert small_result(result, "python -m x")["arms"] == {"Q1": {"mi_ratio": field}}
