@@ -30,7 +30,7 @@ def test_the_command_line_goes_before_the_miniature() -> None:
 
 
 def test_an_arm_that_contradicts_itself_is_named() -> None:
-    with pytest.raises(ValueError, match="arm Q1: .*at least 4 prompts"):
+    with pytest.raises(ValueError, match=r"arm Q1: .*at least 4 prompts"):
         plan(quartiles.EXPERIMENT, ["--tiny", "rollout.prompts=2", "micro_groups=1"])
 
 
