@@ -10,6 +10,7 @@ Axis legend (the same letters everywhere):
     N   padded new tokens of one turn
     Lz  padded tokens of one reasoning
     C   context columns of a cross-scoring (C = P for first-turn pairs)
+    S   columns under which a reasoning was scored, its own among them (S = C unless columns are sampled)
     V   vocabulary rows
 
 The first prompt of a group is stored once, not G times: sampling, scoring and the update run it once and let the
@@ -104,19 +105,23 @@ class ReasoningPairs:
 
 @struct.dataclass
 class CrossScores:
-    """Log-probs of every reasoning under every context.
+    """Log-probs of every reasoning under every context, or under a sample of S of them.
 
     Attributes:
-      log_probs: [C, G, C] float32 (nats), [i, k, j] = log p(z_ik | x_j), summed over the tokens of z_ik.
+      log_probs: [C, G, C] float32 (nats), [i, k, j] = log p(z_ik | x_j), summed over the tokens of z_ik. With
+        ``columns`` [C, G, S], [i, k, s] = log p(z_ik | x_j) for j = columns[i, s].
       lengths: [C, G] int32, tokens of z_ik.
       valid: [C, G] bool, false rows are left out of every statistic.
       column_class: [C] int32, equal for columns with identical context.
+      columns: None when all columns were scored; else [C, S] int32, the columns under which the reasonings of i were
+        scored: i itself, then S - 1 others drawn uniformly without replacement.
     """
 
     log_probs: Array
     lengths: Array
     valid: Array
     column_class: Array
+    columns: Array | None = None
 
 
 @struct.dataclass
@@ -142,6 +147,8 @@ class FilterResult:
       kept_count: [] int32.
       kept_mass: [] float32, share of the total score that the kept prompts hold; zero when the total is zero.
       loss_scale: [] float32, factor on the actor loss.
+      row_keep: [P, G] bool, rollouts of kept prompts that are trained; None for all of them. Group statistics and
+        advantages are taken over all G rollouts before.
     """
 
     keep: Array
@@ -149,6 +156,7 @@ class FilterResult:
     kept_count: Array
     kept_mass: Array
     loss_scale: Array
+    row_keep: Array | None = None
 
 
 @struct.dataclass

@@ -69,7 +69,7 @@ def _advantages(
     values: Array,
     response_mask: Array,
     turn_ids: Array,
-    keep: Array,
+    kept_rows: Array,
     scale: Array,
 ) -> tuple[jax.Array, jax.Array, dict[str, jax.Array]]:
     inputs = AdvantageInputs(
@@ -86,8 +86,7 @@ def _advantages(
         lam=settings.algorithm.lam,
         normalize_by_std=settings.algorithm.normalize_by_std,
     )
-    kept_rows = jnp.repeat(keep, settings.group_size) & valid.reshape(-1)
-    trained = response_mask & kept_rows[:, None]
+    trained = response_mask & kept_rows.reshape(-1)[:, None]
     spread = jnp.where(trained, advantages, 0.0)
     size = jnp.sqrt(jnp.sum(spread**2) / jnp.maximum(trained.sum(), 1))
     if settings.algorithm.whiten and settings.algorithm.advantage == "gae":
@@ -127,6 +126,7 @@ def prepare(
     values = zeros if values is None else np.asarray(values, np.float32)
     totals = np.asarray(batch.returns) + np.asarray(batch.penalties)
     keep = np.asarray(result.keep)
+    kept_rows = _kept_rows(result, np.asarray(batch.valid).reshape(-1, group))
     advantages, targets, metrics = jax.device_get(
         _advantages(
             settings,
@@ -136,11 +136,10 @@ def prepare(
             values,
             mask,
             batch.turn_ids,
-            keep,
+            kept_rows,
             result.loss_scale,
         )
     )
-    weights = (keep[:, None] & np.asarray(batch.valid).reshape(-1, group)).astype(np.float32)
 
     def rows(x: Array) -> np.ndarray:
         return np.asarray(x).reshape(-1, group, np.shape(x)[-1])
@@ -156,7 +155,7 @@ def prepare(
         values=rows(values),
         advantages=rows(advantages),
         returns=rows(targets),
-        weights=weights,
+        weights=kept_rows.astype(np.float32),
     )
     order = np.concatenate([np.flatnonzero(keep), np.flatnonzero(~keep)]).astype(np.int32)
     return PreparedBatch(
@@ -165,6 +164,12 @@ def prepare(
         kept=int(keep.sum()),
         metrics={name: float(value) for name, value in metrics.items()},
     )
+
+
+def _kept_rows(result: FilterResult, valid: np.ndarray) -> np.ndarray:
+    """Rollouts that are trained, [P, G] bool: valid ones of kept groups, those a trajectory filter left in."""
+    rows = valid & np.asarray(result.keep)[:, None]
+    return rows if result.row_keep is None else rows & np.asarray(result.row_keep)
 
 
 _denominator = jax.jit(aggregation_denominator, static_argnames=("mode", "constant_length"))

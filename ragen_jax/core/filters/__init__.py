@@ -11,12 +11,13 @@ from ragen_jax.core.filters.keep_all import keep_all
 from ragen_jax.core.filters.min_p import min_p
 from ragen_jax.core.filters.nonzero import nonzero
 from ragen_jax.core.filters.quartile import quartile
-from ragen_jax.core.filters.replayed_variance import replayed_variance, signal_variance
+from ragen_jax.core.filters.readings import READINGS, Reading, top_p_by_reading
 from ragen_jax.core.filters.result import FilterOptions, LossScale, Mass, check_scores
 from ragen_jax.core.filters.reverse_top_p import reverse_top_p
 from ragen_jax.core.filters.top_k import top_k, top_k_count
 from ragen_jax.core.filters.top_p import top_p
 from ragen_jax.core.filters.trajectory import best_and_worst
+from ragen_jax.core.replayed_variance import replayed_variance, signal_variance
 from ragen_jax.registry import Registry
 from ragen_jax.types import Array, FilterResult
 
@@ -36,13 +37,16 @@ FILTERS = Registry(
 
 __all__ = [
     "FILTERS",
+    "READINGS",
     "FilterOptions",
     "LossScale",
     "Mass",
+    "Reading",
     "best_and_worst",
     "check_scores",
     "keep_all",
     "min_p",
+    "needs_non_negative",
     "nonzero",
     "quartile",
     "replayed_variance",
@@ -52,7 +56,13 @@ __all__ = [
     "top_k",
     "top_k_count",
     "top_p",
+    "top_p_by_reading",
 ]
+
+
+def needs_non_negative(rule: str, mass: Mass = "linear") -> bool:
+    """True when a rule reads scores as mass or as shares of the largest, so that a negative one has no meaning."""
+    return rule in ("reverse_top_p", "min_p") or (rule == "top_p" and mass == "linear")
 
 
 def select(
@@ -75,7 +85,7 @@ def select(
       value: the rule's number: rho, fraction, count, threshold or quartile.
       include_zero: let flat prompts take part, where the rule leaves that open.
       slack: absolute slack on the mass threshold, in units of the score; mass rules only.
-      mass: "linear" or "softmax"; ``top_p`` only.
+      mass: "linear", "softmax" or "count"; ``top_p`` only.
       loss_scale: "none", "linear", "sqrt" or "rho".
 
     Returns:

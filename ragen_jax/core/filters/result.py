@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from ragen_jax.types import Array, FilterResult
 
-Mass = Literal["linear", "softmax"]
+Mass = Literal["linear", "softmax", "count"]
 LossScale = Literal["none", "linear", "sqrt", "rho"]
 ROUNDING = 1e-6  # relative float32 rounding of a sum of scores; no set depends on less than this
 

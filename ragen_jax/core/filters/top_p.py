@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -34,13 +36,17 @@ def top_p(
     Ties go in prompt order, sums count as equal within a relative rounding of 1e-6, so the answer is the same on every
     run. With ``slack=0`` the set does not change when all scores are multiplied by c > 0.
 
+    Mass: "linear" is the score itself. "softmax" is softmax(scores), which depends on the scale of the rewards: on 0/1
+    rewards it is close to uniform and keeps nearly everything. "count" gives every prompt that takes part the same
+    mass, so that the ``ceil(rho * n)`` best of n are kept.
+
     Args:
-      scores: [P], at least 0; the reward variance in the paper.
+      scores: [P], the reward variance in the paper; at least 0 under "linear".
       rho: share of the total, in (0, 1].
       flat: [P] bool, prompts whose rewards are all equal; by default those with score 0.
       include_zero: let flat prompts take part. Under "linear" they hold no mass and are never needed.
       slack: lowers the threshold by this many units of the mass. An absolute slack drops batches of small scale.
-      mass: "linear" takes the score itself; "softmax" takes softmax(scores), which depends on the reward scale.
+      mass: "linear", "softmax" or "count".
       loss_scale: factor on the actor loss: "none", "linear", "sqrt" or "rho".
 
     Returns:
@@ -56,13 +62,12 @@ def top_p(
     check_share("rho", rho)
     if slack < 0:
         raise ValueError(f"slack={slack} must be at least 0")
-    if mass not in ("linear", "softmax"):
-        raise ValueError(f"unknown mass {mass!r}; use 'linear' or 'softmax'")
+    if mass not in get_args(Mass):
+        raise ValueError(f"unknown mass {mass!r}; use one of {', '.join(get_args(Mass))}")
     check_scores(scores, non_negative=mass == "linear")
     scores = jnp.asarray(scores, jnp.float32)
     among = candidates(scores, flat, include_zero=include_zero)
-    weight = scores if mass == "linear" else jax.nn.softmax(scores, where=among)
-    keep = smallest_prefix(scores, weight, among, share=rho, slack=slack)
+    keep = smallest_prefix(scores, _mass(scores, among, mass), among, share=rho, slack=slack)
     return build_result(keep, scores, loss_scale=loss_scale, rho=rho)
 
 
@@ -77,3 +82,11 @@ def rule(scores: Array, flat: Array, options: FilterOptions) -> FilterResult:
         mass=options.mass,
         loss_scale=options.loss_scale,
     )
+
+
+def _mass(scores: jax.Array, among: jax.Array, mass: Mass) -> jax.Array:
+    if mass == "linear":
+        return scores
+    if mass == "softmax":
+        return jax.nn.softmax(scores, where=among)
+    return among.astype(jnp.float32)
