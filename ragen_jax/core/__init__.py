@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from ragen_jax.core import advantages, filters
 from ragen_jax.core.advantages import gae, group_advantages, leave_one_out, net_token_weight
-from ragen_jax.core.collapse import collapse_metrics, matched_and_marginal, mi_zscore, retrieval_accuracy
+from ragen_jax.core.collapse import (
+    MiBounds,
+    collapse_metrics,
+    column_sampling_std_error,
+    matched_and_marginal,
+    mi_bounds,
+    mi_zscore,
+    retrieval_accuracy,
+)
 from ragen_jax.core.dispersion import variance_dispersion
 from ragen_jax.core.estimators import ESTIMATORS
 from ragen_jax.core.grouping import (
@@ -16,7 +24,15 @@ from ragen_jax.core.grouping import (
     to_groups,
     to_rows,
 )
-from ragen_jax.core.intervals import batch_mi_interval, bootstrap_interval, prompt_jackknife_mi
+from ragen_jax.core.intervals import (
+    Interval,
+    batch_mi_interval,
+    bootstrap_interval,
+    conditional_entropy_interval,
+    prompt_jackknife_mi,
+    proportion_interval,
+    stratified_interval,
+)
 from ragen_jax.core.log_probs import log_prob_gap, log_probs_and_entropy
 from ragen_jax.core.losses import kl, ppo_policy_loss, ppo_terms, value_terms
 from ragen_jax.core.masking import (
@@ -33,12 +49,16 @@ from ragen_jax.core.null import permutation_null, wrong_prompt_mi
 
 __all__ = [
     "ESTIMATORS",
+    "Interval",
+    "MiBounds",
     "advantages",
     "aggregate",
     "aggregation_denominator",
     "batch_mi_interval",
     "bootstrap_interval",
     "collapse_metrics",
+    "column_sampling_std_error",
+    "conditional_entropy_interval",
     "empty_moving_average",
     "filters",
     "gae",
@@ -57,6 +77,7 @@ __all__ = [
     "masked_var",
     "masked_whiten",
     "matched_and_marginal",
+    "mi_bounds",
     "mi_zscore",
     "net_token_weight",
     "permutation_null",
@@ -64,7 +85,9 @@ __all__ = [
     "ppo_terms",
     "prediction_mask",
     "prompt_jackknife_mi",
+    "proportion_interval",
     "retrieval_accuracy",
+    "stratified_interval",
     "to_groups",
     "to_rows",
     "update_moving_average",

@@ -11,6 +11,14 @@ All of them read cross scores ``S[i,k,j] = log p(z_ik | x_j)`` in nats per seque
 Columns with the same context (equal ``column_class``) are one column with weight m / C. Means run over scored
 reasonings, every reasoning with the same weight. Outside jit, a valid row with a log-prob that is NaN or infinite is a
 ValueError that names it; inside jit values are unknown and it spreads.
+
+Scores under S sampled columns (``CrossScores.columns``) go through the same formulas with the estimated marginal
+
+    log [ p(z_ik | x_i) / C + (C - 1) / C * mean of p(z_ik | x_j) over the S - 1 drawn others ]
+
+The probability in the brackets is unbiased, its logarithm is not: the information estimate is too high on average, by
+half the relative variance of the probability, and is exact at S = C. :func:`column_sampling_std_error` says how far the
+draw of the columns may have moved it.
 """
 
 from __future__ import annotations
@@ -33,7 +41,7 @@ def matched_and_marginal(scores: CrossScores, *, mix: Mix = "sequence") -> tuple
     """Log-prob of each reasoning under its own prompt and under the uniform mixture of all prompts.
 
     Args:
-      scores: cross scores, [C, G, C].
+      scores: cross scores, [C, G, S].
       mix: "sequence" mixes the sums of log-probs (the paper's definition). "per_token" first divides each score by
         the length of the reasoning and mixes those (the released code's variant).
 
@@ -60,11 +68,12 @@ def retrieval_accuracy(scores: CrossScores, *, k: int = 1) -> tuple[jax.Array, j
     Columns are compared with the matched score and counted, not sorted: with g columns strictly better, t other columns
     equal and m columns of the own class, a random order of the equals puts the own class into the first k with
     probability ``1 - C(t, r) / C(t + m, r)``, ``r = k - g``. Chance is the same number for C identical columns,
-    ``1 - C(C - m, k) / C(C, k)``; so identical columns give exactly chance.
+    ``1 - C(C - m, k) / C(C, k)``; so identical columns give exactly chance. Under sampled columns the S that were
+    scored compete, and m counts those of the own class among them: chance is higher, 1 / S instead of 1 / C.
 
     Args:
-      scores: cross scores, [C, G, C].
-      k: how many best columns count; more than C counts as C.
+      scores: cross scores, [C, G, S].
+      k: how many best columns count; more than S counts as S.
 
     Returns:
       accuracy [] and chance [], means over valid rows; both 0 without a valid row.
@@ -73,6 +82,76 @@ def retrieval_accuracy(scores: CrossScores, *, k: int = 1) -> tuple[jax.Array, j
       ValueError: k below 1.
     """
     return _retrieval(_compare_columns(scores), scores.valid, k=k)
+
+
+class MiBounds(NamedTuple):
+    """The information estimate over all rows under two assumptions about those that were not scored.
+
+    Attributes:
+      silent: [] nats per sequence, if an unscored row says nothing about its prompt (adds 0). No lower bound in
+        general: a reasoning that fits other prompts better than its own would add a negative number, without limit.
+      identifying: [] nats per sequence, if every unscored row identifies its prompt (adds -ln(m / C)). No reasoning
+        adds more, so this is an upper bound.
+    """
+
+    silent: jax.Array
+    identifying: jax.Array
+
+
+def mi_bounds(scores: CrossScores) -> MiBounds:
+    """What the information estimate would be, had the rows without closed reasoning been scored.
+
+    The estimate itself is a mean over scored rows and says nothing about the others. Both bounds are means over all
+    C * G rows, and meet at the estimate when every row is scored.
+
+    Args:
+      scores: cross scores, [C, G, S].
+
+    Returns:
+      Both ends, nats per sequence.
+    """
+    _, gain = _matched_and_gain(scores, mix="sequence")
+    valid = jnp.asarray(scores.valid, bool)
+    scored = jnp.where(valid, gain, 0.0)
+    return MiBounds(silent=jnp.mean(scored), identifying=jnp.mean(jnp.where(valid, gain, _surprise(scores))))
+
+
+def column_sampling_std_error(scores: CrossScores) -> jax.Array:
+    """Standard error that the draw of the columns gives the information estimate, to first order.
+
+    The rollouts of a prompt share its S - 1 drawn columns, the draws of different prompts are independent. With
+    ``y_is = (C - 1) / C * mean over k of p(z_ik | x_s) / marginal_ik`` and s_i^2 its unbiased variance over the drawn
+    others, prompt i adds ``(n_i / n)^2 (1 - (S - 1) / (C - 1)) s_i^2 / (S - 1)`` to the squared error (simple random
+    sampling without replacement). It is a sample variance too: where one column in many explains a reasoning and was
+    not drawn, it is too small.
+
+    Args:
+      scores: cross scores, [C, G, S].
+
+    Returns:
+      [] nats per sequence; 0 when all columns were scored.
+
+    Raises:
+      ValueError: fewer than two other columns, which show no spread.
+    """
+    _check(scores)
+    if scores.columns is None:
+        return jnp.zeros((), jnp.float32)
+    count, drawn = scores.columns.shape
+    others = drawn - 1
+    if others < 2:
+        raise ValueError(f"{others} other column shows no spread; score under at least 3 columns")
+    valid = jnp.asarray(scores.valid, bool)
+    matched, gain = _matched_and_gain(scores, mix="sequence")
+    # Rows that are not valid have a difference of 0 here and are masked below.
+    relative = jnp.exp(_clean(scores)[:, :, 1:] - (matched - gain)[:, :, None])
+    mask = jnp.broadcast_to(valid[:, :, None], relative.shape)
+    y = (count - 1.0) / count * masked_mean(relative, mask, axis=1)
+    spread = jnp.sum(jnp.square(y - jnp.mean(y, axis=1, keepdims=True)), axis=1) / (others - 1.0)
+    rows = jnp.sum(valid.astype(jnp.float32), axis=1)
+    share = rows / jnp.maximum(jnp.sum(rows), 1.0)
+    missing = 1.0 - others / (count - 1.0)
+    return jnp.sqrt(jnp.sum(jnp.square(share) * missing * spread / others))
 
 
 def mi_zscore(
@@ -113,7 +192,7 @@ def collapse_metrics(
     also where rows are missing; with all rows scored it is the entropy of the class weights, ln C without duplicates.
 
     Args:
-      scores: cross scores, [C, G, C].
+      scores: cross scores, [C, G, S].
       state: moving average from the last call; None starts a new one.
       mix: see :func:`matched_and_marginal`.
       std_eps: added to the standard deviation in the z-scores, nats per token.
@@ -170,36 +249,83 @@ def collapse_metrics(
     return metrics, state
 
 
+def refuse_sampled_columns(scores: CrossScores, purpose: str) -> None:
+    """Raise the ValueError of functions that need every reasoning under every column."""
+    if scores.columns is not None:
+        raise ValueError(
+            f"{purpose} needs every reasoning under all {scores.columns.shape[0]} columns, here are "
+            f"{scores.columns.shape[1]} sampled ones; score without sampling (collapse.columns=0)"
+        )
+
+
 class _ColumnCounts(NamedTuple):
-    """Columns of other classes against the matched score, and the size of the own class; each [C, G] float32."""
+    """Columns of other classes against the matched score, and those of the own class, each [C, G] float32; of S."""
 
     better: jax.Array
     equal: jax.Array
     own: jax.Array
+    total: int
 
 
 def _check(scores: CrossScores, mix: str = "sequence") -> None:
     chex.assert_rank([scores.log_probs, scores.lengths, scores.valid, scores.column_class], [3, 2, 2, 1])
     chex.assert_equal_shape([scores.lengths, scores.valid])
     columns = scores.column_class.shape[0]
-    chex.assert_shape(scores.log_probs, (columns, scores.valid.shape[1], columns))
     chex.assert_shape(scores.valid, (columns, None))
+    if scores.columns is None:
+        chex.assert_shape(scores.log_probs, (columns, scores.valid.shape[1], columns))
+    else:
+        chex.assert_shape(scores.columns, (columns, None))
+        chex.assert_shape(scores.log_probs, (columns, scores.valid.shape[1], scores.columns.shape[1]))
+        if scores.columns.shape[1] < 2:
+            raise ValueError("scores.columns holds only the own column; a marginal needs at least one other")
+        if not isinstance(scores.columns, jax.core.Tracer) and (scores.columns[:, 0] != jnp.arange(columns)).any():
+            raise ValueError("scores.columns must hold the own column first: columns[i, 0] == i")
     if mix not in ("sequence", "per_token"):
         raise ValueError(f"unknown mix {mix!r}; use 'sequence' or 'per_token'")
     broken = jnp.asarray(scores.valid, bool)[:, :, None] & ~jnp.isfinite(jnp.asarray(scores.log_probs, jnp.float32))
     if not isinstance(broken, jax.core.Tracer) and broken.any():
-        prompt, rollout, column = (int(index[0]) for index in jnp.nonzero(broken))
+        prompt, rollout, slot = (int(index[0]) for index in jnp.nonzero(broken))
+        column = slot if scores.columns is None else int(scores.columns[prompt, slot])
         raise ValueError(
             f"log-prob of rollout {rollout} of prompt {prompt} under prompt {column} is "
-            f"{scores.log_probs[prompt, rollout, column]}; mark the rollout as not valid or repair the scorer"
+            f"{scores.log_probs[prompt, rollout, slot]}; mark the rollout as not valid or repair the scorer"
         )
 
 
-def _classes(scores: CrossScores) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Equal classes [C, C] bool, first column of each class [C] int32, size of each class [C] float32."""
+class _Columns(NamedTuple):
+    """What the columns of a row mean.
+
+    Attributes:
+      weight: [1, S] float32, share of a column in the mixture times a whole number; 0 for all but the first column of
+        a class, which stands for them all.
+      own: [C, S] bool, columns of the row's own class.
+      matched: [C] int32, the column whose score is the matched one.
+    """
+
+    weight: jax.Array
+    own: jax.Array
+    matched: jax.Array
+
+
+def _columns(scores: CrossScores) -> _Columns:
     column_class = jnp.asarray(scores.column_class)
+    if scores.columns is not None:
+        count, drawn = scores.columns.shape
+        # (1 / C, (C - 1) / C / (S - 1), ...) in whole numbers, so that equal columns mix to exactly their own score.
+        weight = jnp.full((1, drawn), count - 1.0, jnp.float32).at[0, 0].set(drawn - 1.0)
+        own = column_class[jnp.asarray(scores.columns, jnp.int32)] == column_class[:, None]
+        return _Columns(weight=weight, own=own, matched=jnp.zeros(count, jnp.int32))
     same = column_class[:, None] == column_class[None, :]
-    return same, jnp.argmax(same, axis=1), jnp.sum(same.astype(jnp.float32), axis=1)
+    first = jnp.argmax(same, axis=1)
+    stands = first == jnp.arange(first.shape[0])
+    return _Columns(weight=jnp.where(stands, _class_size(scores), 0.0)[None], own=same, matched=first)
+
+
+def _class_size(scores: CrossScores) -> jax.Array:
+    """Columns of each column's class, [C] float32."""
+    column_class = jnp.asarray(scores.column_class)
+    return jnp.sum((column_class[:, None] == column_class[None, :]).astype(jnp.float32), axis=1)
 
 
 def _clean(scores: CrossScores) -> jax.Array:
@@ -207,8 +333,8 @@ def _clean(scores: CrossScores) -> jax.Array:
     return jnp.where(valid, jnp.asarray(scores.log_probs, jnp.float32), 0.0)
 
 
-def _matched(log_probs: jax.Array, first: jax.Array) -> jax.Array:
-    return jnp.take_along_axis(log_probs, first[:, None, None], axis=2)[:, :, 0]
+def _matched(log_probs: jax.Array, matched: jax.Array) -> jax.Array:
+    return jnp.take_along_axis(log_probs, matched[:, None, None], axis=2)[:, :, 0]
 
 
 def _matched_and_gain(scores: CrossScores, *, mix: Mix) -> tuple[jax.Array, jax.Array]:
@@ -222,11 +348,10 @@ def _matched_and_gain(scores: CrossScores, *, mix: Mix) -> tuple[jax.Array, jax.
     length = jnp.ones(scores.valid.shape, jnp.float32)
     if mix == "per_token":
         length = jnp.maximum(jnp.asarray(scores.lengths, jnp.float32), 1.0)
-    _, first, size = _classes(scores)
-    stands = first == jnp.arange(first.shape[0])
-    weight = jnp.where(stands, size, 0.0)
-    matched = _matched(log_probs, first)
-    log_probs = jnp.where(stands, log_probs, -jnp.inf)
+    columns = _columns(scores)
+    matched = _matched(log_probs, columns.matched)
+    weight = columns.weight[:, None, :]
+    log_probs = jnp.where(weight > 0, log_probs, -jnp.inf)
     top = jnp.max(log_probs, axis=2)
     distance = (log_probs - top[:, :, None]) / length[:, :, None]
     mixture = jnp.sum(weight * jnp.exp(distance), axis=2) / jnp.sum(weight)
@@ -234,28 +359,34 @@ def _matched_and_gain(scores: CrossScores, *, mix: Mix) -> tuple[jax.Array, jax.
 
 
 def _ceiling(scores: CrossScores) -> jax.Array:
-    _, _, size = _classes(scores)
-    surprise = jnp.log(size.shape[0] / size)
-    return masked_mean(jnp.broadcast_to(surprise[:, None], scores.valid.shape), scores.valid)
+    return masked_mean(jnp.broadcast_to(_surprise(scores), scores.valid.shape), scores.valid)
+
+
+def _surprise(scores: CrossScores) -> jax.Array:
+    """-ln(m / C) of each prompt, [C, 1] nats: the most that one of its reasonings can add."""
+    size = _class_size(scores)
+    return jnp.log(size.shape[0] / size)[:, None]
 
 
 def _compare_columns(scores: CrossScores) -> _ColumnCounts:
     _check(scores)
     log_probs = _clean(scores)
-    same, first, size = _classes(scores)
-    matched = _matched(log_probs, first)[:, :, None]
-    other = ~same[:, None, :]
+    columns = _columns(scores)
+    matched = _matched(log_probs, columns.matched)[:, :, None]
+    other = ~columns.own[:, None, :]
+    own = jnp.sum(columns.own.astype(jnp.float32), axis=1)[:, None]
     return _ColumnCounts(
         better=jnp.sum((other & (log_probs > matched)).astype(jnp.float32), axis=2),
         equal=jnp.sum((other & (log_probs == matched)).astype(jnp.float32), axis=2),
-        own=jnp.broadcast_to(size[:, None], scores.valid.shape),
+        own=jnp.broadcast_to(own, scores.valid.shape),
+        total=log_probs.shape[2],
     )
 
 
 def _retrieval(columns: _ColumnCounts, valid: Array, *, k: int) -> tuple[jax.Array, jax.Array]:
     if k < 1:
         raise ValueError(f"k={k} must be at least 1")
-    total = columns.own.shape[0]
+    total = columns.total
     k = min(k, total)
     # One computation for both, so that identical columns give accuracy and chance the same rounding.
     others = jnp.stack([columns.equal, total - columns.own])

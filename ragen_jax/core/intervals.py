@@ -12,7 +12,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from ragen_jax.core.collapse import matched_and_marginal
+from ragen_jax.core.collapse import column_sampling_std_error, matched_and_marginal, refuse_sampled_columns
 from ragen_jax.core.grouping import group_mean
 from ragen_jax.core.masking import masked_mean
 from ragen_jax.types import Array, CrossScores
@@ -29,29 +29,86 @@ class Interval(NamedTuple):
     std_error: jax.Array
 
 
-def batch_mi_interval(scores: CrossScores) -> Interval:
-    """Interval for the information of *these* prompts: what more rollouts of the same prompts would converge to.
+def stratified_interval(values: Array, valid: Array | None = None) -> Interval:
+    """Interval of a mean over rollouts for *these* prompts: what more rollouts of the same prompts converge to.
 
-    Prompts are strata: with n_i of n scored rollouts under prompt i and s_i^2 the unbiased variance of matched minus
-    marginal among them, the squared standard error is ``sum_i (n_i / n)^2 s_i^2 / n_i``. A prompt with one scored
-    rollout takes the pooled variance.
+    Prompts are strata: with n_i of n valid rollouts under prompt i and s_i^2 the unbiased variance of the values among
+    them, the squared standard error is ``sum_i (n_i / n)^2 s_i^2 / n_i``. A prompt with one valid rollout takes the
+    pooled variance.
 
     Args:
-      scores: cross scores, [C, G, C].
+      values: [P, G], one per rollout.
+      valid: [P, G] bool, all rollouts by default.
 
     Returns:
-      Interval in nats per sequence; of width 0 when no prompt has two scored rollouts, which says nothing.
+      Interval in the unit of the values; of width 0 when no prompt has two valid rollouts, which says nothing.
     """
-    matched, marginal = matched_and_marginal(scores)
-    gain, valid = matched - marginal, jnp.asarray(scores.valid, bool)
+    chex.assert_rank(values, 2)
+    valid = jnp.ones(values.shape, bool) if valid is None else jnp.asarray(valid, bool)
+    chex.assert_equal_shape([values, valid])
     count = jnp.sum(valid.astype(jnp.float32), axis=1)
-    centred = jnp.where(valid, gain - group_mean(gain, valid)[:, None], 0.0)
+    centred = jnp.where(valid, values - group_mean(values, valid)[:, None], 0.0)
     squares = jnp.sum(jnp.square(centred), axis=1)
     several = count > 1
     pooled = jnp.sum(squares) / jnp.maximum(jnp.sum(jnp.where(several, count - 1.0, 0.0)), 1.0)
     variance = jnp.where(several, squares / jnp.maximum(count - 1.0, 1.0), pooled)
     std_error = jnp.sqrt(jnp.sum(count * variance)) / jnp.maximum(jnp.sum(count), 1.0)
-    return _around(masked_mean(gain, valid), std_error)
+    return _around(masked_mean(values, valid), std_error)
+
+
+def batch_mi_interval(scores: CrossScores) -> Interval:
+    """Interval for the information of *these* prompts, from the spread of matched minus marginal within prompts.
+
+    See :func:`stratified_interval`. Under sampled columns the error of that draw is added
+    (:func:`ragen_jax.core.collapse.column_sampling_std_error`).
+
+    Args:
+      scores: cross scores, [C, G, S].
+
+    Returns:
+      Interval in nats per sequence; without the part of the rollouts when no prompt has two scored ones.
+    """
+    matched, marginal = matched_and_marginal(scores)
+    interval = stratified_interval(matched - marginal, scores.valid)
+    if scores.columns is None:
+        return interval
+    return _around(interval.estimate, jnp.hypot(interval.std_error, column_sampling_std_error(scores)))
+
+
+def conditional_entropy_interval(scores: CrossScores) -> Interval:
+    """Interval for H(Z|X) per token for *these* prompts: the mean of minus matched over length.
+
+    See :func:`stratified_interval`.
+
+    Args:
+      scores: cross scores, [C, G, S].
+
+    Returns:
+      Interval in nats per token.
+    """
+    matched, _ = matched_and_marginal(scores)
+    length = jnp.maximum(jnp.asarray(scores.lengths, jnp.float32), 1.0)
+    return stratified_interval(-matched / length, scores.valid)
+
+
+def proportion_interval(hits: Array, count: Array) -> Interval:
+    """Interval of a share of independent trials, with a standard error that is never 0.
+
+    The error is that of ``(hits + 1) / (count + 2)``, the mean of the share under a uniform prior: sixteen successes in
+    sixteen trials are no proof of certainty.
+
+    Args:
+      hits: [], number of trials with the property.
+      count: [], trials.
+
+    Returns:
+      Interval without unit; estimate 0 and a standard error of 1/2 without a trial.
+    """
+    hits, count = jnp.asarray(hits, jnp.float32), jnp.asarray(count, jnp.float32)
+    chex.assert_rank([hits, count], [0, 0])
+    smoothed = (hits + 1.0) / (count + 2.0)
+    std_error = jnp.sqrt(smoothed * (1.0 - smoothed) / jnp.maximum(count, 1.0))
+    return _around(hits / jnp.maximum(count, 1.0), std_error)
 
 
 def prompt_jackknife_mi(scores: CrossScores) -> Interval:
@@ -71,6 +128,7 @@ def prompt_jackknife_mi(scores: CrossScores) -> Interval:
       ValueError: fewer than three prompts.
     """
     chex.assert_rank(scores.log_probs, 3)
+    refuse_sampled_columns(scores, "leaving prompts out")
     columns = scores.column_class.shape[0]
     if columns < 3:
         raise ValueError(f"{columns} prompts are too few to leave one out; use at least 3")

@@ -12,7 +12,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from ragen_jax.core.collapse import matched_and_marginal
+from ragen_jax.core.collapse import matched_and_marginal, refuse_sampled_columns
 from ragen_jax.core.masking import masked_mean
 from ragen_jax.types import Array, CrossScores
 
@@ -45,6 +45,7 @@ def permutation_null(scores: CrossScores, permutations: Array) -> dict[str, Null
       ``mi_sequence_nats`` and ``retrieval_accuracy`` (k = 1, ties as shares), one test each.
     """
     chex.assert_rank([scores.log_probs, permutations], [3, 2])
+    refuse_sampled_columns(scores, "a permutation of the prompts")
     columns = scores.column_class.shape[0]
     chex.assert_shape(permutations, (None, columns))
     permutations = jnp.asarray(permutations, jnp.int32)
@@ -58,17 +59,18 @@ def wrong_prompt_mi(scores: CrossScores) -> jax.Array:
     """Information estimate when every reasoning is matched with a prompt of another class, all equally likely.
 
     The mean over derangements, in closed form: the more negative, the more a wrong prompt costs. It is no chance level,
-    since a random permutation keeps some prompts in place.
+    since a random permutation keeps some prompts in place. Under sampled columns the drawn ones stand for all.
 
     Args:
-      scores: cross scores, [C, G, C].
+      scores: cross scores, [C, G, S].
 
     Returns:
       [] nats per sequence; 0 when all columns share one class.
     """
     chex.assert_rank(scores.log_probs, 3)
     column_class = jnp.asarray(scores.column_class)
-    other = column_class[:, None] != column_class[None, :]
+    under = column_class[None, :] if scores.columns is None else column_class[jnp.asarray(scores.columns)]
+    other = column_class[:, None] != under
     count = jnp.sum(other.astype(jnp.float32), axis=1)
     per_prompt = jnp.sum(jnp.where(other, _gain_by_column(scores), 0.0), axis=1) / jnp.maximum(count, 1.0)
     return jnp.sum(per_prompt)
@@ -86,7 +88,7 @@ def _test(by_column: jax.Array, permutations: jax.Array) -> NullTest:
 
 
 def _gain_by_column(scores: CrossScores) -> jax.Array:
-    """[C, C]: what the reasonings of prompt i add to the mean of matched minus marginal if j is called their prompt."""
+    """[C, S]: what the reasonings of prompt i add to the mean of matched minus marginal if j is called their prompt."""
     _, marginal = matched_and_marginal(scores)
     return _mean_by_column(jnp.asarray(scores.log_probs, jnp.float32) - marginal[:, :, None], scores.valid)
 
