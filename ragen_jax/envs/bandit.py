@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv
+from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv, check_replay
 from ragen_jax.envs.demonstrations import with_fillers
-from ragen_jax.envs.instances import dynamics_rng, layout_rng
-from ragen_jax.envs.parsing import split_actions
+from ragen_jax.envs.instances import dynamics_rng, layout_rng, replay_rng
+from ragen_jax.envs.parsing import Actions, split_actions
 
 # (safe, risky). No name stands in both tables.
 TRAIN_PAIRS = (
@@ -111,18 +112,15 @@ class Bandit(TextEnv):
         """Pull the named arm; see ``TextEnv.step``."""
         if self._done:
             raise RuntimeError("the episode is over or was never begun: call reset")
-        config = self.config
-        parsed = split_actions(answer, separator=config.action_separator, limit=1, names=self.choices)
+        parsed = self._parse(answer)
         self._turns += 1
         if not parsed.actions:
-            self._done = self._turns >= config.max_turns
+            self._done = self._turns >= self.config.max_turns
             info = {"success": False, "action_is_valid": False, "action_is_effective": False}
             return StepResult(self._observe(), 0.0, terminated=False, truncated=self._done, info=info)
         arm = self.arms[parsed.actions[0]]
         success = arm == self._risky
-        reward = config.safe_reward
-        if success:
-            reward = config.risky_reward if self._luck.random() < config.risky_probability else config.risky_else
+        reward = self._pay(arm, self._luck)
         self._done = True
         info = {"success": success, "action_is_valid": parsed.valid, "action_is_effective": True}
         observation = Observation(f"{arm} paid {reward:g}")
@@ -151,6 +149,17 @@ class Bandit(TextEnv):
         parts = (f"{first} {nature[first]}", f"{second} {nature[second]}", "so", answer)
         return Demonstration(reasoning=with_fillers(parts, rng), answer=answer)
 
+    def replay(self, plan: Sequence[str], *, seed: int, member: int, draws: int) -> np.ndarray:
+        """Pull the chosen arm ``draws`` times; see ``TextEnv.replay``."""
+        check_replay(self.name, self.config, plan, draws)
+        machine = Bandit(self.config)
+        machine.reset(seed)
+        pulls = machine._parse(plan[0]).actions if plan else ()
+        if not pulls:
+            return np.zeros(draws)
+        luck = replay_rng(seed, member)
+        return np.array([machine._pay(machine.arms[pulls[0]], luck) for _ in range(draws)])
+
     @property
     def arms(self) -> tuple[str, str]:
         """Names of the two arms in the order in which they are shown."""
@@ -162,6 +171,15 @@ class Bandit(TextEnv):
     def choices(self) -> tuple[str, str]:
         """Answers that pull the first and the second arm."""
         return self.arms if self.config.choose_by == "name" else ("A", "B")
+
+    def _parse(self, answer: str) -> Actions:
+        return split_actions(answer, separator=self.config.action_separator, limit=1, names=self.choices)
+
+    def _pay(self, arm: str, luck: np.random.Generator) -> float:
+        config = self.config
+        if arm != self._risky:
+            return config.safe_reward
+        return config.risky_reward if luck.random() < config.risky_probability else config.risky_else
 
     def _observe(self) -> Observation:
         first, second = self.arms

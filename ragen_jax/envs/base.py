@@ -92,6 +92,21 @@ class EnvConfig:
             raise ValueError("action_separator is empty: use '||' or ' '")
 
 
+def check_replay(name: str, config: EnvConfig, plan: Sequence[str], draws: int) -> None:
+    """Refuse a replay that would not mean what it says.
+
+    Raises:
+      ValueError: episodes of several turns, or less than one replay.
+    """
+    if config.max_turns > 1 or len(plan) > 1:
+        raise ValueError(
+            f"environment {name!r} with max_turns={config.max_turns}, a plan of {len(plan)} answers: later answers "
+            "react to what has happened, so a stored plan can be replayed in episodes of one turn only; use max_turns=1"
+        )
+    if draws < 1:
+        raise ValueError(f"draws={draws}: use 1 replay or more")
+
+
 class TextEnv(ABC):
     """One environment. ``reset`` first, then ``step`` until the result is done."""
 
@@ -125,20 +140,26 @@ class TextEnv(ABC):
         """Where the rows of a data environment come from; None for an environment that draws its instances."""
         return None
 
-    def replay(self, plan: Sequence[str], *, seed: int, draws: int) -> np.ndarray:
+    def replay(self, plan: Sequence[str], *, seed: int, member: int, draws: int) -> np.ndarray:
         """Rewards [draws] of a stored plan under fresh dynamics on the layout of ``seed``; no model is asked.
 
+        A running episode of this environment is not touched.
+
         Args:
-          plan: answers of the turns of one episode, as they were executed.
+          plan: answers that were acted upon in one episode; empty when none was, which earns 0.
           seed: layout seed of the episode.
-          draws: K, independent replays; none shares its noise with an episode's member or with another replay.
+          member: number of the episode in its group; no two members share the noise of their replays.
+          draws: K, independent replays; none shares its noise with an episode.
 
         Raises:
-          ValueError: a replay would not mean what it says: the episode had several turns, so later answers reacted to
-            what had happened.
-          NotImplementedError: the environment has no noise, or no replay.
+          ValueError: a replay would not mean what it says: later answers react to what has happened, so a stored plan
+            of several turns is not what the policy would do.
+          NotImplementedError: the environment has no noise of its own: every replay would be the episode again.
         """
-        raise NotImplementedError(f"environment {self.name!r} has no replay: use another filter.score")
+        raise NotImplementedError(
+            f"environment {self.name!r} has no replay, since its rewards have no noise: filter.score=reward_variance "
+            "ranks the same"
+        )
 
     def close(self) -> None:
         """Free what the environment holds; most hold nothing."""

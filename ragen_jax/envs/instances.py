@@ -1,7 +1,8 @@
 """Which task instance a seed stands for: random streams, the content split and the search for distinct instances.
 
-Two streams leave one seed. The layout stream draws the instance and is shared by a group; the dynamics stream draws
-the noise of one member. Both come from ``SeedSequence``, so they are independent and the same in every process.
+Three streams leave one seed. The layout stream draws the instance and is shared by a group; the dynamics stream draws
+the noise of one member, the replay stream that of the replays of its plan. All come from ``SeedSequence``, so they are
+independent and the same in every process.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ragen_jax.envs.base import TextEnv
 
 Instance = TypeVar("Instance")
 
-_LAYOUT, _DYNAMICS = 0, 1  # stream tags
+_LAYOUT, _DYNAMICS, _REPLAY = 0, 1, 2  # stream tags
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +58,11 @@ def layout_rng(seed: int, attempt: int = 0) -> np.random.Generator:
 def dynamics_rng(seed: int, member: int) -> np.random.Generator:
     """Generator of the noise that member ``member`` (0 or more) of the group of ``seed`` meets."""
     return _stream(seed, _DYNAMICS, member)
+
+
+def replay_rng(seed: int, member: int) -> np.random.Generator:
+    """Generator of the noise in replays of the plan of member ``member``; no episode ever meets it."""
+    return _stream(seed, _REPLAY, member)
 
 
 def draw_instance(

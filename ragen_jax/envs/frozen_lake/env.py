@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
 
-from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv
+from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv, check_replay
 from ragen_jax.envs.demonstrations import join_actions, with_fillers
 from ragen_jax.envs.frozen_lake import views
-from ragen_jax.envs.frozen_lake.lake import ACTIONS, Cell, Lake, TransitionTable, draw_lake, transition_table
-from ragen_jax.envs.instances import draw_instance, dynamics_rng
+from ragen_jax.envs.frozen_lake.lake import ACTIONS, Cell, Lake, TransitionTable, draw_lake, transition_table, walk
+from ragen_jax.envs.instances import draw_instance, dynamics_rng, replay_rng
 from ragen_jax.envs.parsing import split_actions
 
 MAX_SIZE = 32
@@ -224,6 +225,17 @@ class FrozenLake(TextEnv):
         (row, column), (goal_row, goal_column) = self._player, lake.goal
         parts = (f"me {row} {column}", f"goal {goal_row} {goal_column}", "so", "go")
         return Demonstration(reasoning=with_fillers(parts, rng), answer=join_actions(names, config.action_separator))
+
+    def replay(self, plan: Sequence[str], *, seed: int, member: int, draws: int) -> np.ndarray:
+        """Walk a one-turn plan ``draws`` times under fresh slips; see ``TextEnv.replay``."""
+        config = self.config
+        check_replay(self.name, config, plan, draws)
+        answer = plan[0] if plan else ""
+        parsed = split_actions(
+            answer, separator=config.action_separator, limit=config.max_actions_per_turn, names=ACTIONS
+        )
+        rng = replay_rng(seed, member)
+        return walk(lake_of_seed(config, seed), config.slip_rate, parsed.actions[: config.max_actions], rng, draws)
 
     @property
     def lake(self) -> Lake:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections import deque
-from functools import cached_property
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -98,6 +99,18 @@ class TransitionTable:
         return values
 
 
+def walk(lake: Lake, slip_rate: float, plan: Sequence[int], rng: np.random.Generator, draws: int) -> np.ndarray:
+    """Rewards [draws] float64 of walking a plan of actions from the start so many times, each with its own slips."""
+    table = _shared_table(lake, slip_rate=slip_rate)
+    state = np.full(draws, lake.start[0] * lake.size + lake.start[1])
+    rewards = np.zeros(draws)
+    for action in plan:
+        outcome = np.searchsorted(np.cumsum(table.probabilities)[:2], rng.random(draws), side="right")
+        rewards += table.rewards[state, action, outcome]
+        state = table.next_states[state, action, outcome]
+    return rewards
+
+
 def transition_table(lake: Lake, *, slip_rate: float) -> TransitionTable:
     """Transition table of a lake whose moves slip with probability ``slip_rate``, half of it to each side."""
     size = lake.size
@@ -114,6 +127,9 @@ def transition_table(lake: Lake, *, slip_rate: float) -> TransitionTable:
     rewards = np.zeros_like(reached, dtype=np.float64) if lake.locked else reached.astype(np.float64)
     probabilities = np.array([slip_rate / 2, 1 - slip_rate, slip_rate / 2])
     return TransitionTable(probabilities=probabilities, next_states=next_states, rewards=rewards, terminal=terminal)
+
+
+_shared_table = lru_cache(maxsize=1024)(transition_table)  # read only: the plans of a group walk one lake
 
 
 def draw_lake(
