@@ -91,7 +91,7 @@ import jax.numpy as jnp
 from ragen_jax.core.advantages.grpo import group_advantages, spread_over_tokens
 
 
-def estimate(inputs, *, gamma, lam, normalize_by_std):
+def estimate(inputs, options):
     return spread_over_tokens(
         jnp.sign(group_advantages(inputs.rewards, inputs.valid, normalize_by_std=False)), inputs.response_mask
     )

@@ -63,7 +63,7 @@ def is_flat(rewards: Array, valid: Array | None = None) -> jax.Array:
     high = jnp.max(jnp.where(mask, rewards, -jnp.inf), axis=1)
     low = jnp.min(jnp.where(mask, rewards, jnp.inf), axis=1)
     size = jnp.max(jnp.where(mask, jnp.abs(rewards), 0.0), axis=1)
-    return _is_level(high, low, size) | (jnp.sum(mask, axis=1) < 2)
+    return is_level(high, low, size) | (jnp.sum(mask, axis=1) < 2)
 
 
 def group_mean(rewards: Array, valid: Array | None = None) -> jax.Array:
@@ -141,12 +141,13 @@ def group_advantages_by_id(rewards: Array, ids: Array, *, num_groups: int, norma
     high = jax.ops.segment_max(rewards, ids, num_groups)
     low = jax.ops.segment_min(rewards, ids, num_groups)
     size = jax.ops.segment_max(jnp.abs(rewards), ids, num_groups)
-    flat = _is_level(high, low, size) | (count < 2)
+    flat = is_level(high, low, size) | (count < 2)
     scale = std + STD_EPS if normalize_by_std else jnp.ones_like(std)
     return jnp.where(flat[ids], 0.0, centred / scale[ids])
 
 
-def _is_level(high: jax.Array, low: jax.Array, size: jax.Array) -> jax.Array:
+def is_level(high: jax.Array, low: jax.Array, size: jax.Array) -> jax.Array:
+    """True where the range ``high - low`` is rounding only, measured against the largest size; false for NaN or inf."""
     return (high - low <= FLAT_TOLERANCE * size) & jnp.isfinite(size)
 
 

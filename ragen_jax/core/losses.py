@@ -126,8 +126,16 @@ def kl(log_probs: Array, ref_log_probs: Array, *, estimator: str) -> jax.Array:
     """One-sample estimate of KL(policy || reference) at each token, from tokens that the policy sampled.
 
     With ``x = log_probs - ref_log_probs``: k1 ``x``; abs ``|x|``; k2 ``x^2 / 2``; k3 ``exp(-x) - 1 + x``. k1 and k3 are
-    unbiased values. As a loss, k2 has in expectation the gradient of KL(policy || reference), k3 that of
-    KL(reference || policy), and k1 a gradient of zero: it pulls nowhere.
+    unbiased values. What they do to the policy is another matter. Expected gradient where the policy is the one that
+    sampled, with p the policy, q the reference, and E taken over p:
+
+        estimator   as a loss (x is differentiated)    minus it in the reward (x is a number)
+        k1          0: it pulls nowhere                grad KL(p || q)
+        abs         grad sum |p - q|                   grad E|x| - grad sum |p - q|
+        k2          grad KL(p || q)                    grad E[x^2 / 2] - grad KL(p || q)
+        k3          grad KL(q || p)                    grad KL(p || q) - grad KL(q || p)
+
+    The two columns add up to the gradient of E[estimator]. So k2 and k3 belong into a loss, k1 into the reward.
 
     k3 clips x to [-20, 20] and its own value to 10 nats; beyond that its gradient is 0.
 

@@ -69,14 +69,15 @@ def masked_var(values: Array, mask: Array, *, ddof: int = 0) -> jax.Array:
     return masked_sum(jnp.square(centred), mask) / jnp.maximum(count - ddof, 1.0)
 
 
-def masked_whiten(values: Array, mask: Array, *, eps: float = 1e-8) -> jax.Array:
-    """Shift and scale to mean 0 and unbiased variance 1 over the mask.
+def masked_whiten(values: Array, mask: Array, *, over: Array | None = None, eps: float = 1e-8) -> jax.Array:
+    """Shift and scale to mean 0 and unbiased variance 1.
 
     ``(v - mean) / sqrt(var + eps)``. Values that are all equal become exactly 0: rounding noise is not blown up.
 
     Args:
       values: any shape.
-      mask: bool, same shape.
+      mask: bool, same shape, the values that are wanted.
+      over: bool, same shape, the values that mean and variance are taken from; the mask by default.
       eps: added to the variance.
 
     Returns:
@@ -84,10 +85,12 @@ def masked_whiten(values: Array, mask: Array, *, eps: float = 1e-8) -> jax.Array
     """
     chex.assert_equal_shape([values, mask])
     mask = jnp.asarray(mask, bool)
+    over = mask if over is None else jnp.asarray(over, bool)
+    chex.assert_equal_shape([values, over])
     values = jnp.asarray(values, jnp.float32)
-    low = jnp.min(jnp.where(mask, values, jnp.inf))
-    high = jnp.max(jnp.where(mask, values, -jnp.inf))
-    scaled = (values - masked_mean(values, mask)) * jax.lax.rsqrt(masked_var(values, mask, ddof=1) + eps)
+    low = jnp.min(jnp.where(over, values, jnp.inf))
+    high = jnp.max(jnp.where(over, values, -jnp.inf))
+    scaled = (values - masked_mean(values, over)) * jax.lax.rsqrt(masked_var(values, over, ddof=1) + eps)
     return jnp.where(mask & (high > low), scaled, 0.0)
 
 

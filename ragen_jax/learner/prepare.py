@@ -9,25 +9,36 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ragen_jax.config.schema import AlgorithmSection
-from ragen_jax.core.advantages import ADVANTAGES, AdvantageInputs, net_token_weight
-from ragen_jax.core.masking import aggregation_denominator, masked_whiten
+from ragen_jax.config.schema import AlgorithmSection, RewardSection
+from ragen_jax.core.advantages import (
+    ADVANTAGES,
+    WHITENED,
+    AdvantageInputs,
+    AdvantageOptions,
+    center_over_tokens,
+    net_token_weight,
+)
+from ragen_jax.core.losses import kl
+from ragen_jax.core.masking import aggregation_denominator, masked_mean, masked_var, masked_whiten
+from ragen_jax.core.rewards import normalize_rewards
 from ragen_jax.types import Array, FilterResult, LearnerBatch, RolloutBatch
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PrepareConfig:
-    """Static settings of advantages and denominators.
+    """Static settings of rewards, advantages and denominators.
 
     Attributes:
       group_size: G.
-      algorithm: estimator, discounts, aggregation and normaliser.
+      algorithm: estimator, discounts, whitening, KL in the reward, aggregation and normaliser.
+      reward: normalisation.
       constant_length: tokens by which "seq-mean-token-sum-norm" divides; unused by the other aggregations.
       scale_advantages: the filter's loss scale goes on the advantages instead of the loss.
     """
 
     group_size: int
     algorithm: AlgorithmSection
+    reward: RewardSection = dataclasses.field(default_factory=RewardSection)
     constant_length: float
     scale_advantages: bool
 
@@ -49,55 +60,103 @@ class PreparedBatch:
     metrics: dict[str, float]
 
 
-def total_token_rewards(batch: RolloutBatch) -> np.ndarray:
-    """Token rewards [B, T] with the row's penalty added on its last response token, where both enter the learner."""
-    rewards = np.array(batch.token_rewards, np.float32)
-    trained = np.asarray(batch.response_mask).any(axis=1)
-    width = rewards.shape[1]
-    last = width - 1 - np.asarray(batch.response_mask)[:, ::-1].argmax(axis=1)
-    rows = np.flatnonzero(trained)
-    rewards[rows, last[rows]] += np.asarray(batch.penalties)[rows]
-    return rewards
+def on_last_token(amounts: np.ndarray, response_mask: np.ndarray) -> np.ndarray:
+    """Amounts [B] on the last response token of their row, [B, T] float32; rows without a response get nothing."""
+    placed = np.zeros(response_mask.shape, np.float32)
+    rows = np.flatnonzero(response_mask.any(axis=1))
+    last = response_mask.shape[1] - 1 - response_mask[:, ::-1].argmax(axis=1)
+    placed[rows, last[rows]] = amounts[rows]
+    return placed
+
+
+def learner_rewards(batch: RolloutBatch, settings: PrepareConfig) -> tuple[np.ndarray, np.ndarray]:
+    """Rewards that advantages are made of: return plus penalties, normalised as ``reward.normalize`` says.
+
+    Turn rewards keep their places: they are scaled by the row's factor, and what the row's total still lacks (its
+    penalties, the shift of the mean, what a clip took) stands on its last response token.
+
+    Args:
+      batch: finished episodes, NumPy.
+      settings: static settings.
+
+    Returns:
+      rewards of rows [B] and of tokens [B, T], float32; the tokens of a row sum to its reward.
+    """
+    totals = np.asarray(batch.returns) + np.asarray(batch.penalties)
+    rows = np.arange(len(totals), dtype=np.int32)
+    by_group = settings.reward.grouping == "group"
+    normalised, factor = jax.device_get(
+        _normalize(
+            totals,
+            rows // settings.group_size if by_group else np.zeros_like(rows),
+            np.asarray(batch.valid),
+            num_ids=len(totals) // settings.group_size if by_group else 1,
+            method=settings.reward.normalize,
+        )
+    )
+    tokens = np.asarray(batch.token_rewards, np.float32) * factor[:, None]
+    rest = np.asarray(batch.penalties) * factor + (normalised - totals * factor)
+    return normalised, tokens + on_last_token(rest, np.asarray(batch.response_mask))
+
+
+_normalize = jax.jit(normalize_rewards, static_argnames=("num_ids", "method"))
 
 
 @functools.partial(jax.jit, static_argnums=(0,))
 def _advantages(
     settings: PrepareConfig,
-    returns: Array,
+    rewards: Array,
     valid: Array,
     token_rewards: Array,
+    old_log_probs: Array,
+    ref_log_probs: Array,
     values: Array,
     response_mask: Array,
     turn_ids: Array,
     kept_rows: Array,
     scale: Array,
 ) -> tuple[jax.Array, jax.Array, dict[str, jax.Array]]:
+    algorithm = settings.algorithm
+    kl_rewards = jnp.zeros_like(token_rewards)
+    if algorithm.kl_coef and algorithm.kl_target == "reward":
+        kl_rewards = -algorithm.kl_coef * kl(old_log_probs, ref_log_probs, estimator=algorithm.kl_estimator)
     inputs = AdvantageInputs(
-        rewards=returns,
+        rewards=rewards,
         valid=valid,
         token_rewards=token_rewards,
+        kl_rewards=kl_rewards,
         values=values,
         response_mask=response_mask,
         turn_ids=turn_ids,
     )
-    advantages, targets = ADVANTAGES[settings.algorithm.advantage](
-        inputs,
-        gamma=settings.algorithm.gamma,
-        lam=settings.algorithm.lam,
-        normalize_by_std=settings.algorithm.normalize_by_std,
+    options = AdvantageOptions(
+        gamma=algorithm.gamma,
+        lam=algorithm.lam,
+        turn_gamma=algorithm.turn_gamma,
+        normalize_by_std=algorithm.normalize_by_std,
     )
+    advantages, targets = ADVANTAGES[algorithm.advantage](inputs, options)
     trained = response_mask & kept_rows.reshape(-1)[:, None]
-    spread = jnp.where(trained, advantages, 0.0)
-    size = jnp.sqrt(jnp.sum(spread**2) / jnp.maximum(trained.sum(), 1))
-    if settings.algorithm.whiten and settings.algorithm.advantage == "gae":
-        advantages = masked_whiten(advantages, trained)
+    if algorithm.center_tokens:
+        advantages = center_over_tokens(advantages, trained, group_size=settings.group_size)
+    before = _root_mean_square(advantages, trained)
+    if algorithm.whiten and algorithm.advantage in WHITENED:
+        over = trained if algorithm.whiten_over == "kept" else inputs.trained
+        advantages = masked_whiten(advantages, trained, over=over)
     metrics = {
-        "advantage/rms_before_whitening": size,
+        "reward/mean": masked_mean(rewards, valid),
+        "reward/std": jnp.sqrt(masked_var(rewards, valid, ddof=1)),
+        "advantage/rms_before_whitening": before,
+        "advantage/rms": _root_mean_square(advantages, trained),
         "advantage/net_token_weight": net_token_weight(advantages, trained),
     }
     if settings.scale_advantages:
         advantages = advantages * scale
     return advantages, targets, metrics
+
+
+def _root_mean_square(values: jax.Array, mask: Array) -> jax.Array:
+    return jnp.sqrt(masked_mean(jnp.square(values), mask))
 
 
 def prepare(
@@ -124,15 +183,18 @@ def prepare(
     mask = np.asarray(batch.response_mask) & np.asarray(batch.valid)[:, None]
     zeros = np.zeros(mask.shape, np.float32)
     values = zeros if values is None else np.asarray(values, np.float32)
-    totals = np.asarray(batch.returns) + np.asarray(batch.penalties)
+    reference = zeros if ref_log_probs is None else np.asarray(ref_log_probs, np.float32)
+    rewards, token_rewards = learner_rewards(batch, settings)
     keep = np.asarray(result.keep)
     kept_rows = _kept_rows(result, np.asarray(batch.valid).reshape(-1, group))
     advantages, targets, metrics = jax.device_get(
         _advantages(
             settings,
-            totals.reshape(-1, group),
+            rewards.reshape(-1, group),
             np.asarray(batch.valid).reshape(-1, group),
-            total_token_rewards(batch),
+            token_rewards,
+            batch.behaviour_log_probs,
+            reference,
             values,
             mask,
             batch.turn_ids,
@@ -151,7 +213,7 @@ def prepare(
         attention_mask=rows(batch.attention_mask),
         response_mask=rows(mask),
         old_log_probs=rows(batch.behaviour_log_probs),
-        ref_log_probs=rows(zeros if ref_log_probs is None else ref_log_probs),
+        ref_log_probs=rows(reference),
         values=rows(values),
         advantages=rows(advantages),
         returns=rows(targets),

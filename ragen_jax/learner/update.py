@@ -72,7 +72,7 @@ def actor_terms(
       denominator: [] from ``core.masking.aggregation_denominator``.
 
     Returns:
-      Terms (task, KL, entropy) and the sums behind the logged means.
+      Terms (task, KL, entropy) and the sums behind the logged means. The KL term is 0 where the KL is in the reward.
     """
     log_probs, entropy = response_log_probs(
         params, settings.model, settings.scoring, batch.prompt_tokens, batch.prompt_mask, batch.tokens, remat=True
@@ -100,9 +100,10 @@ def actor_terms(
         if settings.algorithm.kl_coef
         else jnp.zeros_like(log_probs)
     )
+    loss_coefficient = settings.algorithm.kl_coef if settings.algorithm.kl_target == "loss" else 0.0
     terms = ObjectiveTerms(
         task=reduce(loss),
-        kl=settings.algorithm.kl_coef * reduce(divergence),
+        kl=loss_coefficient * reduce(divergence),
         entropy=-settings.algorithm.entropy_coef * reduce(entropy),
         value=jnp.zeros(()),
     )

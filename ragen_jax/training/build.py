@@ -17,6 +17,7 @@ from jax.sharding import Mesh
 from ragen_jax.config.schema import Config
 from ragen_jax.config.serial import from_json
 from ragen_jax.config.validate import VALIDATION_WALK, check_mesh, validate
+from ragen_jax.core.advantages import NEEDS_CRITIC
 from ragen_jax.envs import env_config, make_env
 from ragen_jax.envs.instances import DistinctSeeds, distinct_seeds
 from ragen_jax.envs.pool import EnvPool
@@ -238,6 +239,7 @@ def _prepare_config(config: Config, *, max_turns: int) -> PrepareConfig:
     return PrepareConfig(
         group_size=config.rollout.group_size,
         algorithm=config.algorithm,
+        reward=config.reward,
         constant_length=float(config.rollout.max_new_tokens * max_turns),
         scale_advantages=config.filter.loss_scale_target == "advantages",
     )
@@ -316,4 +318,4 @@ def run_params(run: RunFolder, model: ModelConfig, step: int | None = None) -> P
 
 
 def _critic(config: Config) -> ModelConfig | None:
-    return model_config(config.model.critic_preset) if config.algorithm.advantage == "gae" else None
+    return model_config(config.model.critic_preset) if config.algorithm.advantage in NEEDS_CRITIC else None

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ragen_jax.config.schema import AlgorithmSection
-from ragen_jax.learner.prepare import PrepareConfig, denominators, prepare, total_token_rewards
+from ragen_jax.learner.prepare import PrepareConfig, denominators, learner_rewards, prepare
 from ragen_jax.learner.score import predicting_states
 from ragen_jax.models.head import token_log_probs
 from ragen_jax.models.transformer import continuation_pass, prompt_pass
@@ -75,7 +75,7 @@ def verdict(keep: list[bool], loss_scale: float = 1.0) -> FilterResult:
 
 def test_a_penalty_lands_once_on_the_last_response_token():
     batch = rollout_batch()
-    totals = total_token_rewards(batch)
+    totals = learner_rewards(batch, SETTINGS)[1]
     added = totals - batch.token_rewards
     for row in range(6):
         last = np.flatnonzero(MASK[row])[-1]
@@ -84,7 +84,7 @@ def test_a_penalty_lands_once_on_the_last_response_token():
         np.testing.assert_allclose(added[row], expected, atol=1e-7)
     np.testing.assert_allclose(totals.sum(1), batch.returns + batch.penalties, atol=1e-6)
     silent = rollout_batch(response_mask=np.zeros_like(MASK))
-    assert (total_token_rewards(silent) == silent.token_rewards).all()
+    assert (learner_rewards(silent, SETTINGS)[1] == silent.token_rewards).all()
 
 
 def test_group_advantages_see_return_plus_penalty():
@@ -137,7 +137,7 @@ def test_whitening_looks_at_kept_and_valid_rows_only():
     values = np.random.default_rng(0).normal(size=MASK.shape).astype(np.float32)
     batch = rollout_batch()
     prepared = prepare(batch, verdict([True, False, True]), settings, values=values)
-    raw, targets = learning.gae(total_token_rewards(batch), values, MASK, gamma=1.0, lam=1.0)
+    raw, targets = learning.gae(learner_rewards(batch, SETTINGS)[1], values, MASK, gamma=1.0, lam=1.0)
     kept = MASK & np.array([True, True, False, False, True, True])[:, None]
     expected = np.where(kept, (raw - raw[kept].mean()) / raw[kept].std(ddof=1), 0)
     got = prepared.batch.advantages.reshape(6, 6)

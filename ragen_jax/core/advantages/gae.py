@@ -6,7 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from ragen_jax.core.advantages.inputs import AdvantageInputs
+from ragen_jax.core.advantages.inputs import AdvantageInputs, AdvantageOptions
 from ragen_jax.types import Array
 
 
@@ -42,9 +42,7 @@ def gae(
     """
     chex.assert_rank([token_rewards, values, response_mask], 2)
     chex.assert_equal_shape([token_rewards, values, response_mask])
-    for name, number in (("gamma", gamma), ("lam", lam)):
-        if not 0 <= number <= 1:
-            raise ValueError(f"{name}={number} must lie in [0, 1]")
+    check_discounts(gamma=gamma, lam=lam)
     mask = jnp.asarray(response_mask, bool)
     rewards = jnp.where(mask, jnp.asarray(token_rewards, jnp.float32), 0.0)
     values = jnp.where(mask, jnp.asarray(values, jnp.float32), 0.0)
@@ -64,20 +62,22 @@ def gae(
     return advantages, advantages + values
 
 
-def estimate(
-    inputs: AdvantageInputs, *, gamma: float, lam: float, normalize_by_std: bool
-) -> tuple[jax.Array, jax.Array]:
-    """``gae`` on the valid rows; it looks at no group, so ``normalize_by_std`` changes nothing.
+def check_discounts(**numbers: float) -> None:
+    """Raise a ValueError for the first number outside [0, 1]."""
+    for name, number in numbers.items():
+        if not 0 <= number <= 1:
+            raise ValueError(f"{name}={number} must lie in [0, 1]")
+
+
+def estimate(inputs: AdvantageInputs, options: AdvantageOptions) -> tuple[jax.Array, jax.Array]:
+    """``gae`` on the valid rows, KL rewards included; it looks at no group.
 
     Args:
       inputs: see :class:`AdvantageInputs`.
-      gamma: discount per response token.
-      lam: GAE lambda.
-      normalize_by_std: not read.
+      options: ``gamma`` and ``lam`` are read.
 
     Returns:
       advantages and returns, each [B, T].
     """
-    del normalize_by_std
-    mask = jnp.asarray(inputs.response_mask, bool) & jnp.asarray(inputs.valid, bool).reshape(-1, 1)
-    return gae(inputs.token_rewards, inputs.values, mask, gamma=gamma, lam=lam)
+    rewards = inputs.token_rewards + inputs.kl_rewards
+    return gae(rewards, inputs.values, inputs.trained, gamma=options.gamma, lam=options.lam)

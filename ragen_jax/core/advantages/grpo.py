@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from ragen_jax.core.advantages.inputs import AdvantageInputs
+from ragen_jax.core.advantages.inputs import AdvantageInputs, AdvantageOptions
 from ragen_jax.core.grouping import STD_EPS, group_mean, group_std, is_flat
 from ragen_jax.types import Array
 
@@ -46,20 +46,33 @@ def spread_over_tokens(advantages: jax.Array, response_mask: Array) -> tuple[jax
     return tokens, jnp.zeros_like(tokens)
 
 
-def estimate(
-    inputs: AdvantageInputs, *, gamma: float, lam: float, normalize_by_std: bool
-) -> tuple[jax.Array, jax.Array]:
-    """``group_advantages`` of the episode rewards on every response token.
+def with_kl_return(advantages: jax.Array, inputs: AdvantageInputs) -> tuple[jax.Array, jax.Array]:
+    """Add the KL part of the reward, minus its mean over the group, and give every response token its row's sum.
+
+    ``A_k = A_k(task) + (K_k - mean K)``. The KL part is not divided by a standard deviation: in a flat group the KL is
+    the only spread that is left, and dividing by it would pull every such group back to the reference at full
+    strength, however small the coefficient.
 
     Args:
+      advantages: [P, G], of the task rewards.
       inputs: see :class:`AdvantageInputs`.
-      gamma: not read, episode rewards are not discounted.
-      lam: not read.
-      normalize_by_std: true is GRPO, false is Dr. GRPO.
 
     Returns:
       advantages and returns (zeros), each [B, T].
     """
-    del gamma, lam
-    advantages = group_advantages(inputs.rewards, inputs.valid, normalize_by_std=normalize_by_std)
-    return spread_over_tokens(advantages, inputs.response_mask)
+    kl_part = group_advantages(inputs.kl_returns, inputs.valid, normalize_by_std=False)
+    return spread_over_tokens(advantages + kl_part, inputs.trained)
+
+
+def estimate(inputs: AdvantageInputs, options: AdvantageOptions) -> tuple[jax.Array, jax.Array]:
+    """``group_advantages`` of the task rewards plus the centred KL part, on every response token.
+
+    Args:
+      inputs: see :class:`AdvantageInputs`.
+      options: ``normalize_by_std`` is read: true is GRPO, false is Dr. GRPO.
+
+    Returns:
+      advantages and returns (zeros), each [B, T].
+    """
+    task = group_advantages(inputs.rewards, inputs.valid, normalize_by_std=options.normalize_by_std)
+    return with_kl_return(task, inputs)

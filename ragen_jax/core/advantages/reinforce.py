@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from ragen_jax.core.advantages.grpo import group_advantages, spread_over_tokens
-from ragen_jax.core.advantages.inputs import AdvantageInputs
+from ragen_jax.core.advantages.grpo import group_advantages, spread_over_tokens, with_kl_return
+from ragen_jax.core.advantages.inputs import AdvantageInputs, AdvantageOptions
 from ragen_jax.types import Array
 
 
@@ -28,38 +28,30 @@ def leave_one_out(rewards: Array, valid: Array | None = None) -> jax.Array:
     return group_advantages(rewards, mask, normalize_by_std=False) * (count / jnp.maximum(count - 1.0, 1.0))
 
 
-def estimate_rloo(
-    inputs: AdvantageInputs, *, gamma: float, lam: float, normalize_by_std: bool
-) -> tuple[jax.Array, jax.Array]:
-    """``leave_one_out`` of the episode rewards on every response token.
+def estimate_rloo(inputs: AdvantageInputs, options: AdvantageOptions) -> tuple[jax.Array, jax.Array]:
+    """``leave_one_out`` of the rewards, the KL part included, on every response token.
 
     Args:
       inputs: see :class:`AdvantageInputs`.
-      gamma: not read.
-      lam: not read.
-      normalize_by_std: not read.
+      options: not read.
 
     Returns:
       advantages and returns (zeros), each [B, T].
     """
-    del gamma, lam, normalize_by_std
-    return spread_over_tokens(leave_one_out(inputs.rewards, inputs.valid), inputs.response_mask)
+    del options
+    rewards = inputs.rewards + inputs.kl_returns
+    return spread_over_tokens(leave_one_out(rewards, inputs.valid), inputs.trained)
 
 
-def estimate_reinforce(
-    inputs: AdvantageInputs, *, gamma: float, lam: float, normalize_by_std: bool
-) -> tuple[jax.Array, jax.Array]:
+def estimate_reinforce(inputs: AdvantageInputs, options: AdvantageOptions) -> tuple[jax.Array, jax.Array]:
     """Reward minus the mean of the group on every response token.
 
     Args:
       inputs: see :class:`AdvantageInputs`.
-      gamma: not read.
-      lam: not read.
-      normalize_by_std: not read; the same numbers as Dr. GRPO, under the estimator's own name.
+      options: not read; the same numbers as Dr. GRPO, under the estimator's own name.
 
     Returns:
       advantages and returns (zeros), each [B, T].
     """
-    del gamma, lam, normalize_by_std
-    advantages = group_advantages(inputs.rewards, inputs.valid, normalize_by_std=False)
-    return spread_over_tokens(advantages, inputs.response_mask)
+    del options
+    return with_kl_return(group_advantages(inputs.rewards, inputs.valid, normalize_by_std=False), inputs)

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 
 from ragen_jax import core
-from ragen_jax.core.advantages import ADVANTAGES, AdvantageInputs
+from ragen_jax.core.advantages import ADVANTAGES, TOKEN_LEVEL, AdvantageInputs, AdvantageOptions
 from tests.oracles import learning as oracle
 
-GROUP_ESTIMATORS = ["grpo", "rloo", "reinforce"]
-OPTIONS = {"gamma": 1.0, "lam": 1.0, "normalize_by_std": True}
+GROUP_ESTIMATORS = [name for name in ADVANTAGES if name not in TOKEN_LEVEL]
+OPTIONS = AdvantageOptions()
 REWARDS = st.integers(-20, 40).map(lambda n: n / 4)
 
 
-def make(rewards, valid=None, mask=None, values=None):
+def make(rewards, valid=None, mask=None, values=None, kl_rewards=None):
     rewards = np.asarray(rewards, np.float32)
     rows = rewards.size
     mask = np.ones((rows, 3), bool) if mask is None else np.asarray(mask, bool)
@@ -28,6 +28,7 @@ def make(rewards, valid=None, mask=None, values=None):
         rewards=rewards,
         valid=np.ones(rewards.shape, bool) if valid is None else np.asarray(valid, bool),
         token_rewards=token_rewards,
+        kl_rewards=np.zeros(mask.shape, np.float32) if kl_rewards is None else np.asarray(kl_rewards, np.float32),
         values=np.zeros(mask.shape, np.float32) if values is None else np.asarray(values, np.float32),
         response_mask=mask,
         turn_ids=np.where(mask, 0, -1).astype(np.int32),
@@ -37,13 +38,13 @@ def make(rewards, valid=None, mask=None, values=None):
 @pytest.mark.parametrize("estimator", GROUP_ESTIMATORS)
 @pytest.mark.parametrize("rewards", [[[1.0] * 4], [[0.0] * 4], [[0.35] * 8], [[10.9] * 16], [[3.0]]])
 def test_c01_flat_groups_and_groups_of_one_give_exactly_zero(estimator, rewards):
-    advantages, _ = ADVANTAGES[estimator](make(rewards), **OPTIONS)
+    advantages, _ = ADVANTAGES[estimator](make(rewards), OPTIONS)
     assert np.asarray(advantages).tolist() == np.zeros((len(rewards[0]), 3)).tolist()
 
 
 @pytest.mark.parametrize("estimator", GROUP_ESTIMATORS)
 def test_c01_the_policy_gradient_of_a_flat_group_is_zero(estimator):
-    advantages, _ = ADVANTAGES[estimator](make([[0.35] * 8]), **OPTIONS)
+    advantages, _ = ADVANTAGES[estimator](make([[0.35] * 8]), OPTIONS)
     mask = np.ones((8, 3), bool)
     old = np.full((8, 3), -1.0, np.float32)
     gradient = jax.grad(lambda x: core.ppo_policy_loss(x, old, advantages, mask, clip_low=0.2, clip_high=0.28)[0])(
@@ -89,7 +90,8 @@ def test_nan_in_an_invalid_row_stays_there():
 def test_every_estimator_runs_inside_jit_and_leaves_masked_positions_at_zero(estimator):
     mask = np.array([[1, 1, 0, 1], [0, 1, 1, 1], [1, 0, 0, 0], [0, 0, 0, 0]], bool)
     inputs = make([[1.0, 0.0], [3.0, 5.0]], mask=mask)
-    advantages, returns = jax.jit(lambda x: ADVANTAGES[estimator](x, gamma=0.9, lam=0.8, normalize_by_std=True))(inputs)
+    options = AdvantageOptions(gamma=0.9, lam=0.8, turn_gamma=0.7)
+    advantages, returns = jax.jit(lambda x: ADVANTAGES[estimator](x, options))(inputs)
     assert advantages.shape == returns.shape == mask.shape
     assert not np.asarray(advantages)[~mask].any()
     assert not np.asarray(returns)[~mask].any()
@@ -99,8 +101,8 @@ def test_every_estimator_runs_inside_jit_and_leaves_masked_positions_at_zero(est
 @pytest.mark.parametrize("estimator", list(ADVANTAGES))
 def test_invalid_rows_get_nothing_and_change_nothing(estimator):
     valid = [[True, True, False]]
-    first, _ = ADVANTAGES[estimator](make([[1.0, 0.0, 7.0]], valid), **OPTIONS)
-    second, _ = ADVANTAGES[estimator](make([[1.0, 0.0, -50.0]], valid), **OPTIONS)
+    first, _ = ADVANTAGES[estimator](make([[1.0, 0.0, 7.0]], valid), OPTIONS)
+    second, _ = ADVANTAGES[estimator](make([[1.0, 0.0, -50.0]], valid), OPTIONS)
     np.testing.assert_array_equal(first, second)
     assert not np.asarray(first)[2].any()
     assert np.asarray(first)[0].all()
@@ -115,7 +117,7 @@ def test_c13_turn_rewards_enter_the_group_as_returns():
 def test_net_token_weight_sees_short_successes():
     rewards = [[1.0, 0.0]]
     mask = np.array([[1, 0, 0, 0], [1, 1, 1, 1]], bool)
-    advantages, _ = ADVANTAGES["grpo"](make(rewards, mask=mask), **OPTIONS)
+    advantages, _ = ADVANTAGES["grpo"](make(rewards, mask=mask), OPTIONS)
     np.testing.assert_allclose(core.net_token_weight(advantages, mask), (1 - 4) / 5, rtol=1e-5)
     assert float(core.net_token_weight(np.zeros((2, 4)), mask)) == 0.0
 
