@@ -2,7 +2,7 @@
 
 Each context is run once; the reasonings are packed into short rows and read every context's keys and values. Logits
 become one number per token at once. Cost: C * Lx + C * (tokens of all reasonings) instead of
-C * C * G * (Lx + Lz) tokens for padded pairs.
+C * C * G * (Lx + Lz) tokens for padded pairs. With S sampled columns a prompt, C * Lx + S * (tokens of all reasonings).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class PackedReasonings:
       segments: [R, W] int32, which reasoning of the row a token belongs to; -1 on padding.
       offsets: [R, W] int32, position of a token within its reasoning.
       owners: [R, W] int32, index of the reasoning; the number of reasonings on padding.
-      rows: rows in use (the rest is padding, never computed).
+      rows: rows in use (the rest is padding).
     """
 
     tokens: np.ndarray
@@ -85,7 +85,36 @@ def pack(tokens: np.ndarray, mask: np.ndarray, *, width: int, max_rows: int) -> 
     return PackedReasonings(tokens=out, segments=segments, offsets=offsets, owners=owners, rows=len(used))
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2, 8, 9))
+def pack_by_prompt(tokens: np.ndarray, mask: np.ndarray) -> tuple[PackedReasonings, list[range]]:
+    """Pack [C, G, Lz] reasonings so that no row holds those of two prompts.
+
+    Returns:
+      C * G rows of width Lz, and the rows of each prompt.
+    """
+    columns, group, width = tokens.shape
+    parts = [pack(tokens[i], mask[i], width=width, max_rows=group) for i in range(columns)]
+    ends = np.cumsum([part.rows for part in parts]).tolist()
+    kept = [
+        dataclasses.replace(part, owners=np.where(part.segments >= 0, part.owners + i * group, columns * group))
+        for i, part in enumerate(parts)
+    ]
+    empty = pack(tokens[0], np.zeros_like(mask[0]), width=width, max_rows=columns * group - ends[-1])
+    empty = dataclasses.replace(empty, owners=np.full_like(empty.owners, columns * group))
+
+    def joined(name: str) -> np.ndarray:
+        return np.concatenate([*(getattr(part, name)[: part.rows] for part in kept), getattr(empty, name)])
+
+    packed = PackedReasonings(
+        tokens=joined("tokens"),
+        segments=joined("segments"),
+        offsets=joined("offsets"),
+        owners=joined("owners"),
+        rows=ends[-1],
+    )
+    return packed, [range(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2, 9, 10))
 def _score_columns(
     params: Params,
     config: ModelConfig,
@@ -94,11 +123,15 @@ def _score_columns(
     context_mask: Array,
     columns: Array,
     packed: tuple[Array, Array, Array, Array],
-    rows: Array,
+    row_ids: Array,
+    row_counts: Array,
     reasonings: int,
     chunk: int,
 ) -> Array:
-    """Log-probs [C, M] of M packed reasonings under the first ``columns`` of C contexts, ``chunk`` rows at a time."""
+    """Log-probs [C, M] of M packed reasonings under the first ``columns`` of C contexts, ``chunk`` rows at a time.
+
+    Context j reads the packed rows ``row_ids[j, : row_counts[j]]``; pairs that it does not read stay 0.
+    """
     contexts = prompt_pass(params, config, context_tokens, context_mask, dtype=settings.dtype)
 
     def column(index: Array, out: Array) -> Array:
@@ -111,9 +144,8 @@ def _score_columns(
         )
 
         def piece(piece_index: Array, sums: Array) -> Array:
-            tokens, segments, offsets, owners = (
-                jax.lax.dynamic_slice_in_dim(x, piece_index * chunk, chunk, axis=0) for x in packed
-            )
+            rows = jax.lax.dynamic_slice_in_dim(row_ids[index], piece_index * chunk, chunk)
+            tokens, segments, offsets, owners = (x[rows] for x in packed)
             hidden = continuation_pass(
                 params, config, context, tokens[None], segments=segments[None], offsets=offsets[None]
             )[0]
@@ -124,7 +156,7 @@ def _score_columns(
             )
             return sums.at[owners.reshape(-1)].add(jnp.where(segments >= 0, log_probs, 0.0).reshape(-1))
 
-        pieces = (rows + chunk - 1) // chunk
+        pieces = (row_counts[index] + chunk - 1) // chunk
         sums = jax.lax.fori_loop(0, pieces, piece, jnp.zeros((reasonings + 1,), jnp.float32))
         return out.at[index].set(sums[:reasonings])
 
@@ -139,6 +171,7 @@ def cross_score(
     *,
     mesh: Mesh,
     chunk: int = 64,
+    columns: np.ndarray | None = None,
 ) -> CrossScores:
     """Score every reasoning under every context with the given parameters (current, frozen or any other policy).
 
@@ -149,30 +182,68 @@ def cross_score(
       pairs: contexts and reasonings, NumPy, exact sampled tokens.
       mesh: devices.
       chunk: packed rows scored at once; bounds memory.
+      columns: [C, S] int32, the contexts for the reasonings of each prompt, its own first; None for all. All rollouts
+        of a prompt share them, so that a context runs the packed rows of the prompts that drew it and no others: the
+        work falls to S / C.
 
     Returns:
-      CrossScores with NumPy leaves: log_probs [C, G, C] in nats per sequence; rows without reasoning are not valid.
+      CrossScores with NumPy leaves: log_probs [C, G, C] in nats per sequence, [C, G, S] with ``columns``; rows without
+      reasoning are not valid.
+
+    Raises:
+      ValueError: the own column does not stand first, or a prompt has a column twice.
     """
-    columns, group, width = pairs.reasoning_tokens.shape
-    count = columns * group
-    chunk = min(chunk, count)
-    max_rows = -(-count // chunk) * chunk
-    mask = np.asarray(pairs.reasoning_mask).reshape(count, width)
-    packed = pack(np.asarray(pairs.reasoning_tokens).reshape(count, width), mask, width=width, max_rows=max_rows)
+    contexts, group, width = pairs.reasoning_tokens.shape
+    count = contexts * group
+    tokens, mask = np.asarray(pairs.reasoning_tokens), np.asarray(pairs.reasoning_mask)
     _, first, inverse = np.unique(np.asarray(pairs.column_class), return_index=True, return_inverse=True)
-    order = np.concatenate([first, np.zeros(columns - len(first), first.dtype)])  # distinct contexts in front
+    distinct = len(first)
+    if columns is None:
+        chunk = min(chunk, count)
+        packed = pack(tokens.reshape(count, width), mask.reshape(count, width), width=width, max_rows=count)
+        readers = [list(range(packed.rows))] * distinct
+    else:
+        _check_columns(columns, contexts)
+        chunk = -(-min(chunk, count) * columns.shape[1] // contexts)
+        packed, rows_of = pack_by_prompt(tokens, mask)
+        wanted = [np.flatnonzero((inverse[columns] == column).any(axis=1)) for column in range(distinct)]
+        readers = [[row for i in prompts for row in rows_of[i]] for prompts in wanted]
+    row_ids = np.full((contexts, -(-count // chunk) * chunk), count, np.int32)  # the row behind the last is padding
+    for column, rows in enumerate(readers):
+        row_ids[column, : len(rows)] = rows
+    order = np.concatenate([first, np.zeros(contexts - distinct, first.dtype)])  # distinct contexts in front
     inputs = (
         np.asarray(pairs.prompt_tokens)[order],
         np.asarray(pairs.prompt_mask)[order],
-        np.int32(len(first)),
-        (packed.tokens, packed.segments, packed.offsets, packed.owners),
-        np.int32(packed.rows),
+        np.int32(distinct),
+        (
+            np.pad(packed.tokens, ((0, 1), (0, 0))),
+            np.pad(packed.segments, ((0, 1), (0, 0)), constant_values=-1),
+            np.pad(packed.offsets, ((0, 1), (0, 0))),
+            np.pad(packed.owners, ((0, 1), (0, 0)), constant_values=count),
+        ),
+        row_ids,
+        np.array([len(rows) for rows in readers] + [0] * (contexts - distinct), np.int32),
     )
     scores = _score_columns(params, config, settings, *jax.device_put(inputs, replicated(mesh)), count, chunk)
-    lengths = mask.sum(1).astype(np.int32).reshape(columns, group)
+    log_probs = np.asarray(jax.device_get(scores))[inverse].T.reshape(contexts, group, contexts)
+    if columns is not None:
+        log_probs = np.take_along_axis(log_probs, columns[:, None, :], axis=2)
+    lengths = mask.sum(2).astype(np.int32)
     return CrossScores(
-        log_probs=np.asarray(jax.device_get(scores))[inverse].T.reshape(columns, group, columns),
+        log_probs=log_probs,
         lengths=lengths,
         valid=lengths > 0,
         column_class=np.asarray(pairs.column_class),
+        columns=columns,
     )
+
+
+def _check_columns(columns: np.ndarray, contexts: int) -> None:
+    if columns.ndim != 2 or len(columns) != contexts or columns.min() < 0 or columns.max() >= contexts:
+        raise ValueError(f"columns of shape {columns.shape} do not name {contexts} contexts, one row for each prompt")
+    if (columns[:, 0] != np.arange(contexts)).any():
+        raise ValueError("the own column must stand first: columns[i, 0] == i")
+    ordered = np.sort(columns, axis=1)
+    if (ordered[:, 1:] == ordered[:, :-1]).any():
+        raise ValueError("a prompt has one column twice; draw the others without replacement")

@@ -70,20 +70,94 @@ def trajectory_pairs(
     Raises:
       ValueError: for less than one draw.
     """
-    if draws < 1:
-        raise ValueError(f"draws={draws}: use 1 or more")
+    _check_draws(draws)
     scorable = [
         (row, [turn for turn in episode.turns if turn.reasoning is not None])
         for row, episode in enumerate(info.episodes)
     ]
     with_reasoning = [(row, turns) for row, turns in scorable if turns]
-    contexts: list[list[int]] = []
-    reasonings: list[list[int]] = []
+    chosen: list[tuple[int, TurnRecord | None]] = []
     for _ in range(draws):
         row, turns = _choose(with_reasoning or scorable, rng)
+        chosen.append((row, _choose(turns, rng) if turns else None))
+    return _own_columns(batch, info, chosen, prompt_bucket=prompt_bucket, bucket=bucket)
+
+
+def turn_uniform_pairs(
+    batch: RolloutBatch,
+    info: RolloutInfo,
+    *,
+    draws: int,
+    rng: np.random.Generator,
+    prompt_bucket: int,
+    bucket: int,
+) -> ReasoningPairs:
+    """Random turns with closed reasoning, all equally likely, each under its own context: C columns, G = 1.
+
+    Without replacement, so C is the smaller of ``draws`` and the number of such turns. Long trajectories weigh more
+    than in :func:`trajectory_pairs`. When no turn has closed reasoning the result is that of :func:`trajectory_pairs`:
+    ``draws`` first prompts, nothing scored.
+
+    Args:
+      batch: arrays of the rollout.
+      info: records of the same rollout.
+      draws: largest number of pairs.
+      rng: source of the draws.
+      prompt_bucket: contexts are padded to a multiple of this (tokens).
+      bucket: reasonings are padded to a multiple of this (tokens).
+
+    Returns:
+      The pairs.
+
+    Raises:
+      ValueError: for less than one draw.
+    """
+    _check_draws(draws)
+    turns = [
+        (row, turn) for row, episode in enumerate(info.episodes) for turn in episode.turns if turn.reasoning is not None
+    ]
+    if not turns:
+        return trajectory_pairs(batch, info, draws=draws, rng=rng, prompt_bucket=prompt_bucket, bucket=bucket)
+    chosen = [turns[index] for index in rng.choice(len(turns), min(draws, len(turns)), replace=False)]
+    return _own_columns(batch, info, chosen, prompt_bucket=prompt_bucket, bucket=bucket)
+
+
+def draw_columns(count: int, *, sample: int, rng: np.random.Generator) -> np.ndarray:
+    """Columns under which the reasonings of each prompt are scored when not all are.
+
+    Args:
+      count: C, contexts there are.
+      sample: S, contexts for each prompt, its own among them.
+      rng: source of the draws; prompts draw independently of one another.
+
+    Returns:
+      [C, S] int32: the own column, then S - 1 others, uniform without replacement.
+
+    Raises:
+      ValueError: S outside 2 .. C.
+    """
+    if not 2 <= sample <= count:
+        raise ValueError(f"sample={sample} of {count} columns: use 2 to {count}")
+    # The others of prompt i are numbered 0 .. C - 2; those from i on stand one column further right.
+    others = np.stack([rng.permutation(count - 1)[: sample - 1] for _ in range(count)])
+    own = np.arange(count)[:, None]
+    return np.concatenate([own, others + (others >= own)], axis=1).astype(np.int32)
+
+
+def _own_columns(
+    batch: RolloutBatch,
+    info: RolloutInfo,
+    chosen: Sequence[tuple[int, TurnRecord | None]],
+    *,
+    prompt_bucket: int,
+    bucket: int,
+) -> ReasoningPairs:
+    """Pairs of (row, turn), each its own column; a row without a turn gives its first prompt and no reasoning."""
+    contexts: list[list[int]] = []
+    reasonings: list[list[int]] = []
+    for row, turn in chosen:
         group = row // info.group_size
         prompt = batch.prompt_tokens[group][batch.prompt_mask[group]].tolist()
-        turn = _choose(turns, rng) if turns else None
         contexts.append(prompt if turn is None else prompt + batch.tokens[row, : turn.start].tolist())
         reasonings.append([] if turn is None else _reasoning(batch, row, turn))
     prompt_tokens, prompt_mask = pad_left(contexts, bucket=prompt_bucket, pad_id=0)
@@ -95,6 +169,11 @@ def trajectory_pairs(
         reasoning_mask=mask[:, None],
         column_class=classes(contexts),
     )
+
+
+def _check_draws(draws: int) -> None:
+    if draws < 1:
+        raise ValueError(f"draws={draws}: use 1 or more")
 
 
 def _choose(items: Sequence[Item], rng: np.random.Generator) -> Item:

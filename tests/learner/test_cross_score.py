@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragen_jax.learner.cross_score import cross_score, pack
+from ragen_jax.learner import cross_score as cross_score_module
+from ragen_jax.learner.cross_score import cross_score, pack, pack_by_prompt
 from ragen_jax.learner.score import ScoreConfig
 from ragen_jax.models.sharding import make_mesh
 from ragen_jax.types import CrossScores, ReasoningPairs
@@ -150,3 +151,72 @@ def test_packing_says_what_does_not_fit():
         pack(tokens, mask, width=3, max_rows=2)
     with pytest.raises(ValueError, match=r"max_rows=1 .* 8 tokens"):
         pack(tokens, mask, width=5, max_rows=1)
+
+
+@pytest.mark.parametrize("chunk", [1, 4, 64])
+def test_sampled_columns_are_those_of_the_whole_matrix(chunk: int):
+    pairs = make_pairs([[5, 1, 3], [0, 2, 4], [1, 5, 0], [2, 2, 2], [0, 0, 0]])
+    columns = np.array([[0, 3, 1], [1, 0, 4], [2, 4, 3], [3, 1, 2], [4, 0, 1]], np.int32)
+    some = cross_score(random_params(), MODEL, SCORING, pairs, mesh=MESH, chunk=chunk, columns=columns)
+    whole = scored(pairs)
+    np.testing.assert_allclose(
+        some.log_probs, np.take_along_axis(whole.log_probs, columns[:, None, :], axis=2), atol=1e-5
+    )
+    assert (some.columns == columns).all()
+    assert (some.valid == whole.valid).all() and (some.lengths == whole.lengths).all()
+
+
+def test_sampled_columns_of_equal_contexts_are_scored_under_the_first_of_them():
+    pairs = make_pairs([[3], [5], [2], [4]])
+    tokens, mask = np.array(pairs.prompt_tokens), np.array(pairs.prompt_mask)
+    tokens[2], mask[2] = tokens[0], mask[0]
+    twins = dataclasses.replace(pairs, prompt_tokens=tokens, prompt_mask=mask, column_class=np.array([0, 1, 0, 3]))
+    columns = np.array([[0, 2], [1, 2], [2, 3], [3, 0]], np.int32)
+    some = cross_score(random_params(), MODEL, SCORING, twins, mesh=MESH, columns=columns)
+    np.testing.assert_allclose(some.log_probs, np.take_along_axis(naive(twins), columns[:, None, :], axis=2), atol=5e-5)
+
+
+def test_a_context_runs_only_the_rows_of_the_prompts_that_drew_it(monkeypatch: pytest.MonkeyPatch):
+    pairs = make_pairs([[5, 5], [5, 5], [5, 5], [5, 5]])
+    counts: list[list[int]] = []
+    real = cross_score_module._score_columns
+
+    def spy(params, config, settings, *arguments):
+        counts.append(np.asarray(arguments[5]).tolist())
+        return real(params, config, settings, *arguments)
+
+    monkeypatch.setattr(cross_score_module, "_score_columns", spy)
+    scored(pairs)
+    columns = np.array([[0, 1], [1, 0], [2, 3], [3, 1]], np.int32)
+    cross_score(random_params(), MODEL, SCORING, pairs, mesh=MESH, columns=columns)
+    # Two rows a prompt; column 1 is read by prompts 0, 1 and 3, column 2 by its own alone.
+    assert counts == [[8, 8, 8, 8], [4, 6, 2, 4]]
+
+
+def test_packing_by_prompt_mixes_none():
+    lengths = np.array([[5, 1, 3], [0, 0, 0], [2, 2, 1]])
+    mask = np.arange(WIDTH) < lengths[..., None]
+    tokens = (1 + np.arange(mask.size)).reshape(mask.shape).astype(np.int32)
+    packed, rows = pack_by_prompt(tokens, mask)
+    assert packed.tokens.shape == (9, WIDTH) and [len(r) for r in rows] == [2, 0, 1] and packed.rows == 3
+    real = packed.segments >= 0
+    assert sorted(packed.tokens[real]) == sorted(tokens[mask])
+    assert (packed.owners[~real] == 9).all()
+    for prompt, own in enumerate(rows):
+        assert (packed.owners[own][real[own]] // 3 == prompt).all()
+
+
+@pytest.mark.parametrize(
+    ("columns", "match"),
+    [
+        ([[1, 0], [1, 0], [2, 0]], "own column must stand first"),
+        ([[0, 1, 1], [1, 0, 2], [2, 0, 1]], "one column twice"),
+        ([[0, 1], [1, 3], [2, 0]], "do not name 3 contexts"),
+        ([[0, 1], [1, 2]], "do not name 3 contexts"),
+    ],
+)
+def test_columns_that_cannot_be_are_refused(columns: list[list[int]], match: str):
+    with pytest.raises(ValueError, match=match):
+        cross_score(
+            random_params(), MODEL, SCORING, make_pairs(LENGTHS), mesh=MESH, columns=np.array(columns, np.int32)
+        )

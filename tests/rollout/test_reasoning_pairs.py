@@ -7,7 +7,7 @@ import pytest
 
 from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.rollout.prompting import ChatFormat
-from ragen_jax.rollout.reasoning_pairs import first_turn_pairs, trajectory_pairs
+from ragen_jax.rollout.reasoning_pairs import draw_columns, first_turn_pairs, trajectory_pairs, turn_uniform_pairs
 from ragen_jax.types import ReasoningPairs
 from tests.rollout.lines import LinePool, play
 
@@ -103,3 +103,56 @@ def test_nothing_to_score(chat: ChatFormat) -> None:
     assert contexts(chat, pairs) == [chat.first_text("", "P 2")] * 3
     with pytest.raises(ValueError, match="draws=0"):
         trajectory_pairs(rollout.batch, rollout.info, draws=0, rng=np.random.default_rng(0), prompt_bucket=8, bucket=4)
+
+
+def turn_draws(rollout: Rollout, draws: int, seed: int) -> ReasoningPairs:
+    return turn_uniform_pairs(
+        rollout.batch, rollout.info, draws=draws, rng=np.random.default_rng(seed), prompt_bucket=16, bucket=8
+    )
+
+
+def test_turns_are_drawn_uniformly_and_once(chat: ChatFormat, rollout: Rollout) -> None:
+    """Seven turns have closed reasoning: two of row 0, two of row 1, three of row 3."""
+    everything = turn_draws(rollout, 60, 0)
+    said = [row[0] for row in texts(chat, everything)]
+    assert sorted(said) == sorted(["go on", "then", "now", "ok", "first", "first", "first"])
+    assert everything.reasoning_tokens.shape == (7, 1, 8)
+    repetitions = 1500
+    drawn = [row[0] for seed in range(repetitions) for row in texts(chat, turn_draws(rollout, 2, seed))]
+    for reasoning, turns in {"go on": 1, "then": 1, "now": 1, "ok": 1, "first": 3}.items():
+        share = turns / 7
+        spread = np.sqrt(share * (1 - share) / (2 * repetitions))
+        assert drawn.count(reasoning) / len(drawn) == pytest.approx(share, abs=4 * spread)
+
+
+def test_turn_draws_stand_under_their_own_context(chat: ChatFormat, rollout: Rollout) -> None:
+    pairs = turn_draws(rollout, 7, 3)
+    by_reasoning = dict(zip([row[0] for row in texts(chat, pairs)], contexts(chat, pairs), strict=True))
+    first = chat.first_text("", "P 2")
+    assert by_reasoning["go on"] == first
+    assert by_reasoning["then"] == first + SCRIPT[0][0] + "<|im_end|>" + chat.next_text("P 1")
+
+
+def test_no_turn_to_draw(chat: ChatFormat) -> None:
+    rollout, _ = play(chat, LinePool(1, 2), lambda row, turn: "no form", seeds=[2])
+    pairs = turn_draws(rollout, 3, 0)
+    assert pairs.reasoning_mask.shape[:2] == (3, 1) and not pairs.reasoning_mask.any()
+    with pytest.raises(ValueError, match="draws=0"):
+        turn_draws(rollout, 0, 0)
+
+
+def test_columns_are_the_own_and_a_uniform_draw_of_others() -> None:
+    draws = np.stack([draw_columns(5, sample=3, rng=np.random.default_rng(seed)) for seed in range(2000)])
+    assert (draws[:, :, 0] == np.arange(5)).all()
+    assert all(len(set(row)) == 3 for draw in draws for row in draw.tolist())
+    for prompt in range(5):
+        shares = np.bincount(draws[:, prompt, 1:].ravel(), minlength=5) / 2000
+        np.testing.assert_allclose(np.delete(shares, prompt), 0.5, atol=4 * np.sqrt(0.25 / 2000))
+        assert shares[prompt] == 0
+    # Two prompts draw independently: both draw column 2 in a quarter of the cases.
+    both = ((draws[:, 0, 1:] == 2).any(axis=1) & (draws[:, 1, 1:] == 2).any(axis=1)).mean()
+    assert both == pytest.approx(0.25, abs=4 * np.sqrt(0.25 * 0.75 / 2000))
+    assert sorted(draw_columns(4, sample=4, rng=np.random.default_rng(0))[1].tolist()) == [0, 1, 2, 3]
+    for sample in (1, 6):
+        with pytest.raises(ValueError, match=f"sample={sample} of 5 columns"):
+            draw_columns(5, sample=sample, rng=np.random.default_rng(0))
