@@ -9,6 +9,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from ragen_jax.core.masking import masked_mean
 from ragen_jax.models.cache import PromptCache
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.head import token_log_probs
@@ -120,6 +121,29 @@ def score(
         return response_log_probs(params, config, settings, *args)[0]
 
     return _by_groups(piece, (prompt_tokens, prompt_mask, tokens), micro_groups)
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2, 7))
+def row_entropies(
+    params: Params,
+    config: ModelConfig,
+    settings: ScoreConfig,
+    prompt_tokens: Array,
+    prompt_mask: Array,
+    tokens: Array,
+    response_mask: Array,
+    micro_groups: int,
+) -> jax.Array:
+    """Token-mean entropy of every rollout's responses, ``micro_groups`` groups at a time: [P, G] (nats).
+
+    A rollout without a response token has 0.
+    """
+
+    def piece(args: tuple[Array, Array, Array, Array]) -> jax.Array:
+        *inputs, mask = args
+        return masked_mean(response_log_probs(params, config, settings, *inputs)[1], mask, axis=2)
+
+    return _by_groups(piece, (prompt_tokens, prompt_mask, tokens, response_mask), micro_groups)
 
 
 @functools.partial(jax.jit, static_argnums=(1, 5, 6))

@@ -262,7 +262,7 @@ class _Run:
         attempts = self.config.filter.max_attempts
         for attempt in range(attempts):
             rollout = self.parts.training_rollout(policy, step, attempt)
-            if attempt + 1 == attempts or choose_prompts(self.parts, rollout.batch)[0].kept_count:
+            if attempt + 1 == attempts or choose_prompts(self.parts, params, rollout)[0].kept_count:
                 break
         self.produced[step] = (time.perf_counter() - began, attempt + 1)
         return rollout

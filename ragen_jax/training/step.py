@@ -45,7 +45,7 @@ def learn(parts: Components, state: TrainState, rollout: Rollout) -> StepResult:
     state, collapse_numbers = diagnose(parts, state, rollout, step=step)
     metrics |= collapse_numbers
     scored = time.perf_counter()
-    result, filter_numbers = choose_prompts(parts, rollout.batch)
+    result, filter_numbers = choose_prompts(parts, state.params, rollout)
     metrics |= filter_numbers
     if int(result.kept_count) == 0:
         metrics |= {"update/count": 0.0, "update/skipped": 1.0}
