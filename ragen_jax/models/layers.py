@@ -21,11 +21,26 @@ def rms_norm(x: Array, weight: Array, *, eps: float) -> Array:
     return y.astype(x.dtype) * weight.astype(x.dtype)
 
 
-def rotary(positions: Array, *, head_dim: int, theta: float) -> tuple[Array, Array]:
+def rotary(positions: Array, config: ModelConfig) -> tuple[Array, Array]:
     """Cosines and sines of the rotary embedding, positions [...] -> two [..., head_dim / 2] float32."""
-    frequency = theta ** (-jnp.arange(0, head_dim, 2, dtype=jnp.float32) / head_dim)
-    angle = positions.astype(jnp.float32)[..., None] * frequency
+    angle = positions.astype(jnp.float32)[..., None] * _frequencies(config)
     return jnp.cos(angle), jnp.sin(angle)
+
+
+def _frequencies(config: ModelConfig) -> Array:
+    """Rotary frequencies [head_dim / 2] float32, ``theta^(-2i / head_dim)``, stretched as Llama 3 does if asked for.
+
+    With wavelength w = 2 pi / f and context c of the pretraining: f / factor where w > c / low, f where w < c / high,
+    and between them ``(1 - s) f / factor + s f`` with ``s = (c / w - low) / (high - low)``.
+    """
+    frequency = config.rope_theta ** (-jnp.arange(0, config.head_dim, 2, dtype=jnp.float32) / config.head_dim)
+    scaling = config.rope_scaling
+    if scaling is None:
+        return frequency
+    turns = scaling.original_context * frequency / (2 * jnp.pi)  # c / w
+    span = scaling.high_freq_factor - scaling.low_freq_factor
+    kept = jnp.clip((turns - scaling.low_freq_factor) / span, 0.0, 1.0)
+    return (1 - kept) * frequency / scaling.factor + kept * frequency
 
 
 def rotate(x: Array, cos: Array, sin: Array) -> Array:
@@ -115,6 +130,9 @@ def block(
         query = query + layer["query_bias"].astype(y.dtype)
         key = key + layer["key_bias"].astype(y.dtype)
         value = value + layer["value_bias"].astype(y.dtype)
+    if config.qk_norm:
+        query = rms_norm(query, layer["query_norm"], eps=config.norm_eps)
+        key = rms_norm(key, layer["key_norm"], eps=config.norm_eps)
     keys, values = rotate(key, cos, sin).transpose(0, 2, 3, 1), value.transpose(0, 2, 1, 3)
     queries = rotate(query, cos, sin).reshape(rows, length, config.kv_heads, config.group, config.head_dim)
     queries = queries.transpose(0, 2, 3, 1, 4).reshape(rows, config.kv_heads, -1, config.head_dim)

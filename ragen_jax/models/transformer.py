@@ -48,6 +48,9 @@ class Decoder(nnx.Module):
             layer["query_bias"] = nnx.Param(jnp.zeros((depth, config.heads, hd)))
             layer["key_bias"] = nnx.Param(jnp.zeros((depth, config.kv_heads, hd)))
             layer["value_bias"] = nnx.Param(jnp.zeros((depth, config.kv_heads, hd)))
+        if config.qk_norm:
+            layer["query_norm"] = nnx.Param(jnp.ones((depth, hd)))
+            layer["key_norm"] = nnx.Param(jnp.ones((depth, hd)))
         self.embedding = normal(config.vocab_rows, d)
         self.layers = nnx.Dict(layer)
         self.final_norm = nnx.Param(jnp.ones((d,)))
@@ -85,7 +88,7 @@ def prompt_pass(
     chex.assert_rank([tokens, mask], 2)
     chex.assert_equal_shape([tokens, mask])
     positions = jnp.maximum(jnp.cumsum(mask, axis=1) - 1, 0)
-    cos, sin = rotary(positions, head_dim=config.head_dim, theta=config.rope_theta)
+    cos, sin = rotary(positions, config)
     causal = jnp.tril(jnp.ones((tokens.shape[1],) * 2, bool))
     visible = causal & mask[:, None, :]
 
@@ -133,7 +136,7 @@ def continuation_pass(
     rows = size * group
     offsets = jnp.broadcast_to(jnp.arange(length), tokens.shape) if offsets is None else offsets
     positions = (prompts.lengths[:, None, None] + offsets).reshape(rows, length)
-    cos, sin = rotary(positions, head_dim=config.head_dim, theta=config.rope_theta)
+    cos, sin = rotary(positions, config)
     own = jnp.tril(jnp.ones((length, length), bool))[None]
     if segments is not None:
         flat = segments.reshape(rows, length)
@@ -176,7 +179,7 @@ def cached_pass(
     count, added = tokens.shape
     share = count // prompts.lengths.shape[0]
     positions = jnp.repeat(prompts.lengths, share)[:, None] + rows.lengths[:, None] + jnp.cumsum(mask, axis=1) - 1
-    cos, sin = rotary(positions, head_dim=config.head_dim, theta=config.rope_theta)
+    cos, sin = rotary(positions, config)
     slots = jnp.arange(rows.capacity)
     row_mask = jax.lax.dynamic_update_slice(rows.mask, mask, (0, rows.slot))
     visible = row_mask[:, None, :] & (slots[None, None, :] <= rows.slot + jnp.arange(added)[None, :, None])
