@@ -1,0 +1,1 @@
+"""Semantics of other systems under their own names, for comparing runs; NumPy in, NumPy out."""
