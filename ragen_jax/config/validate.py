@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from ragen_jax.config.filter_rules import filter_problems
 from ragen_jax.config.schema import Config
 from ragen_jax.config.serial import flatten
 from ragen_jax.registry import unknown_name
@@ -19,8 +20,6 @@ logger = logging.getLogger(__name__)
 
 # The search for distinct validation prompts visits at most this many seeds per prompt.
 VALIDATION_WALK = 16
-
-MASS_RULES = ("top_p", "reverse_top_p")
 
 _AT_LEAST = {
     "steps": 1,
@@ -38,6 +37,8 @@ _AT_LEAST = {
     "rollout.max_staleness": 0,
     "rollout.queue_size": 1,
     "filter.slack": 0,
+    "filter.replays": 1,
+    "filter.best_and_worst": 0,
     "filter.max_attempts": 1,
     "filter.max_empty_steps": 0,
     "algorithm.clip_high": 0,
@@ -49,6 +50,7 @@ _AT_LEAST = {
     "optim.weight_decay": 0,
     "optim.warmup_updates": 0,
     "collapse.every": 0,
+    "collapse.columns": 0,
     "collapse.trajectory_samples": 2,
     "collapse.std_eps": 0,
     "collapse.reasonings_per_chunk": 1,
@@ -80,7 +82,14 @@ _ABOVE_ZERO = (
     "optim.grad_clip",
     "checkpoint.rollouts_budget_mb",
 )
-_SHARES = ("env.max_invalid_share", "early_stop.fraction", "early_stop.low_success", "algorithm.gamma", "algorithm.lam")
+_SHARES = (
+    "alarm.repeated_share",
+    "env.max_invalid_share",
+    "early_stop.fraction",
+    "early_stop.low_success",
+    "algorithm.gamma",
+    "algorithm.lam",
+)
 _BELOW_ONE = ("optim.beta1", "optim.beta2", "collapse.ema_decay", "algorithm.clip_low")
 
 
@@ -226,51 +235,6 @@ def _batches(config: Config) -> Iterator[str]:
         )
 
 
-def _filter(config: Config) -> Iterator[str]:
-    from ragen_jax.core.filters import FILTERS
-
-    section, prompts = config.filter, config.rollout.prompts
-    rule, value = section.rule, section.value
-    if rule not in FILTERS:
-        yield f"filter.rule: {unknown_name('filter', rule, FILTERS)}"
-        return
-    if rule in (*MASS_RULES, "top_k", "min_p") and not 0 < value <= 1:
-        meaning = "the share of the total score kept" if rule in MASS_RULES else "a share"
-        yield f"filter.value={value} with filter.rule={rule} is {meaning}; use a number above 0 and at most 1"
-    if rule == "top_k_count" and (value != int(value) or not 1 <= value <= prompts):
-        yield f"filter.value={value} with filter.rule=top_k_count counts prompts; use 1 to rollout.prompts={prompts}"
-    if rule == "quartile" and (value not in (1, 2, 3, 4) or prompts < 4):
-        yield (
-            f"filter.value={value} with filter.rule=quartile and rollout.prompts={prompts}: use 1 (largest scores) to "
-            "4, and at least 4 prompts"
-        )
-    if rule == "none" and value != type(section)().value:
-        yield f"filter.value={value} has no effect with filter.rule=none; name a rule, for example filter.rule=top_p"
-    if rule == "none" and (section.max_attempts > 1 or section.when_empty != "skip"):
-        yield (
-            f"filter.max_attempts={section.max_attempts} and filter.when_empty={section.when_empty} have no effect "
-            "with filter.rule=none, which keeps every prompt; name a rule, for example filter.rule=top_p"
-        )
-    if section.mass == "softmax" and rule != "top_p":
-        yield (
-            f"filter.mass=softmax has no effect with filter.rule={rule}; use filter.rule=top_p or filter.mass=linear"
-        )
-    if section.mass == "softmax" and section.slack > 0:
-        yield f"filter.slack={section.slack} has no effect with filter.mass=softmax; use filter.slack=0"
-    if section.slack > 0 and rule not in MASS_RULES:
-        yield f"filter.slack={section.slack} has no effect with filter.rule={rule}; use filter.slack=0"
-    if section.loss_scale != "none" and rule == "none":
-        yield (
-            f"filter.loss_scale={section.loss_scale} has no effect with filter.rule=none; use filter.loss_scale=none "
-            "(the preset no_filter resets the whole section)"
-        )
-    if section.loss_scale == "rho" and rule not in (*MASS_RULES, "none"):
-        yield (
-            f"filter.loss_scale=rho is the kept mass of {' or '.join(MASS_RULES)}, filter.rule={rule} has none; use "
-            "filter.loss_scale=linear (the kept ratio) or none"
-        )
-
-
 def _algorithm(config: Config) -> Iterator[str]:
     from ragen_jax.core.advantages import ADVANTAGES
 
@@ -301,11 +265,6 @@ def _algorithm(config: Config) -> Iterator[str]:
                     f"algorithm.{name}={getattr(section, name)} has no effect with "
                     f"algorithm.advantage={section.advantage}, which uses whole returns; use 1, or advantage gae"
                 )
-    if config.filter.rule != "none" and config.rollout.group_size < 2:
-        yield (
-            f"rollout.group_size={config.rollout.group_size} with filter.rule={config.filter.rule}: a variance needs "
-            "at least 2 rollouts per prompt"
-        )
     if section.clip_dual != 0 and section.clip_dual <= 1:
         yield f"algorithm.clip_dual={section.clip_dual} must be above 1, or 0 to switch it off"
     if section.kl_coef == 0 and section.kl_estimator != type(section)().kl_estimator:
@@ -346,14 +305,52 @@ def _validation(config: Config) -> Iterator[str]:
         )
 
 
+def _collapse(config: Config) -> Iterator[str]:
+    section, prompts = config.collapse, config.rollout.prompts
+    if section.scorer not in ("current", "initial") and not Path(section.scorer).is_dir():
+        yield f"collapse.scorer={section.scorer} is no folder; use the path of one, current or initial"
+    if section.scorer != "current" and not section.every and not config.validation.collapse_samples:
+        yield (
+            f"collapse.scorer={section.scorer} has no effect with collapse.every=0 and validation.collapse_samples=0: "
+            "nothing is scored; use collapse.scorer=current"
+        )
+    if section.columns in (1, 2):
+        yield (
+            f"collapse.columns={section.columns} leaves fewer than two other columns, whose draw then has no standard "
+            "error; use 3 or more, or 0 for all columns"
+        )
+    elif section.columns >= prompts:
+        yield (
+            f"collapse.columns={section.columns} is no sample of rollout.prompts={prompts}; use a smaller number, or 0 "
+            "for all columns"
+        )
+    for name in ("columns", "turn_uniform"):
+        if getattr(section, name) and not section.every:
+            yield f"collapse.{name}={getattr(section, name)} has no effect with collapse.every=0; set collapse.every"
+
+
+def _alarm(config: Config) -> Iterator[str]:
+    section, checkpoint = config.alarm, config.checkpoint
+    if section.stop and not section.repeated_share:
+        yield "alarm.stop=True has no effect with alarm.repeated_share=0; set a share, for example 0.5"
+    if section.stop and (checkpoint.keep < 2 or not checkpoint.every):
+        yield (
+            f"alarm.stop=True keeps the last checkpoint before the alarm, but checkpoint.keep={checkpoint.keep} and "
+            f"checkpoint.every={checkpoint.every} leave none beside the last of the run; use checkpoint.keep=2 or more "
+            "and checkpoint.every=1 or more"
+        )
+
+
 _RULES: tuple[Callable[[Config], Iterator[str]], ...] = (
     _numbers,
     _environment,
     _seeds,
     _rollout,
     _batches,
-    _filter,
+    filter_problems,
     _algorithm,
     _model,
     _validation,
+    _collapse,
+    _alarm,
 )
