@@ -1,12 +1,18 @@
 """What the released RAGEN-2 code computes, under its own names, for people who compare runs with it.
 
-`core` holds the right value wherever the released code is wrong; here its value is reproduced and the difference is
+``core`` holds the right value wherever the released code is wrong; here its value is reproduced and the difference is
 named in the docstring. Nothing in training imports this package.
 """
 
 from __future__ import annotations
 
-from ragen_jax.compat.ragen.advantages import grpo_advantages, rloo_advantages
+from ragen_jax.compat.ragen.advantages import (
+    GroupAdvantages,
+    grpo_advantages,
+    reinforce_plus_plus_advantages,
+    reinforce_plus_plus_baseline_advantages,
+    rloo_advantages,
+)
 from ragen_jax.compat.ragen.buckets import Bucket, scale_group_counts, split_into_buckets
 from ragen_jax.compat.ragen.collapse import (
     EmaState,
@@ -15,18 +21,21 @@ from ragen_jax.compat.ragen.collapse import (
     first_turn_columns,
     should_compute,
 )
-from ragen_jax.compat.ragen.cross_scores import cross_log_probs, pad_reasonings
+from ragen_jax.compat.ragen.cross_scores import CrossLogProbs, cross_log_probs, pad_reasonings
 from ragen_jax.compat.ragen.filtering import FilteredRows, filter_rows, group_scores, trajectory_entropies
 from ragen_jax.compat.ragen.names import metric_names
 from ragen_jax.compat.ragen.parsing import ParsedResponse, parse_response
-from ragen_jax.compat.ragen.rewards import normalize_rewards, turn_score_tensor
+from ragen_jax.compat.ragen.rewards import TurnScores, normalize_rewards, turn_score_tensor
 from ragen_jax.compat.ragen.selection import select_groups
 
 __all__ = [
     "Bucket",
+    "CrossLogProbs",
     "EmaState",
     "FilteredRows",
+    "GroupAdvantages",
     "ParsedResponse",
+    "TurnScores",
     "collapse_metrics",
     "collapse_metrics_with_ema",
     "cross_log_probs",
@@ -38,6 +47,8 @@ __all__ = [
     "normalize_rewards",
     "pad_reasonings",
     "parse_response",
+    "reinforce_plus_plus_advantages",
+    "reinforce_plus_plus_baseline_advantages",
     "rloo_advantages",
     "scale_group_counts",
     "select_groups",

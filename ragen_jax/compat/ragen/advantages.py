@@ -74,6 +74,47 @@ def rloo_advantages(scores: ArrayLike, index: ArrayLike, mask: ArrayLike) -> Flo
     return (centred * np.where(count > 1, count / np.maximum(count - 1, 1), 1.0))[:, None] * tokens
 
 
+def reinforce_plus_plus_baseline_advantages(scores: ArrayLike, index: ArrayLike, mask: ArrayLike) -> Floats:
+    """``s - mean`` of the row's group on every token, whitened over all tokens of the mask, [B, T].
+
+    A group of one keeps its raw score. Arguments as :func:`grpo_advantages`.
+    """
+    rewards, groups, tokens = _check(scores, index, mask)
+    centred, _ = _relative(rewards, groups, norm_by_std=False)
+    return np.asarray(core.masked_whiten(centred[:, None] * tokens, tokens > 0), np.float64)
+
+
+def reinforce_plus_plus_advantages(
+    token_level_rewards: ArrayLike, mask: ArrayLike, *, gamma: float = 1.0
+) -> tuple[Floats, Floats]:
+    """Discounted rewards to go, whitened over the mask; and the rewards to go.
+
+    A running sum that starts anew at every masked position: a reward behind the last token of the mask is lost, as is
+    every reward of a later turn. ``core`` carries rewards over masked positions.
+
+    Args:
+      token_level_rewards: [B, T].
+      mask: [B, T] trained tokens.
+      gamma: discount per position.
+
+    Returns:
+      advantages (0 outside the mask) and returns, each [B, T].
+
+    Raises:
+      ValueError: shapes that differ.
+    """
+    rewards, tokens = np.asarray(token_level_rewards, np.float64), np.asarray(mask, np.float64)
+    if rewards.ndim != 2 or rewards.shape != tokens.shape:
+        raise ValueError(f"token_level_rewards {rewards.shape} and mask {tokens.shape} must both be [B, T]")
+    returns = np.zeros_like(rewards)
+    running = np.zeros(len(rewards))
+    for position in reversed(range(rewards.shape[1])):
+        running = rewards[:, position] + gamma * running
+        returns[:, position] = running
+        running = running * tokens[:, position]
+    return np.asarray(core.masked_whiten(returns, tokens > 0), np.float64), returns
+
+
 def _relative(rewards: NDArray[np.float32], groups: NDArray[np.intp], *, norm_by_std: bool) -> tuple[Floats, Floats]:
     sizes = np.bincount(groups)
     shared = core.group_advantages_by_id(rewards, groups, num_groups=len(sizes), normalize_by_std=norm_by_std)
