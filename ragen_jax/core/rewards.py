@@ -101,7 +101,7 @@ def overlong_penalties(lengths: Array, *, budget: int, buffer: int, penalty: flo
     if penalty < 0:
         raise ValueError(f"penalty={penalty} is subtracted; use 0 or a positive number")
     excess = (jnp.asarray(lengths, jnp.float32) - (budget - buffer)) / buffer
-    return -penalty * jnp.clip(excess, 0.0, 1.0)
+    return 0.0 - penalty * jnp.clip(excess, 0.0, 1.0)
 
 
 def turn_lengths(turn_ids: Array, response_mask: Array, *, max_turns: int) -> jax.Array:

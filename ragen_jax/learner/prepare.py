@@ -234,6 +234,22 @@ def _kept_rows(result: FilterResult, valid: np.ndarray) -> np.ndarray:
     return rows if result.row_keep is None else rows & np.asarray(result.row_keep)
 
 
+def minibatches(kept: np.ndarray, *, prompts: int, size: int, equal_updates: bool) -> list[np.ndarray]:
+    """Kept groups, parted into the optimiser batches of one epoch, in order.
+
+    Args:
+      kept: indices of the kept groups, at least one.
+      prompts: P, groups before the filter.
+      size: groups per optimiser batch, 0 = all of them; the last batch may be smaller.
+      equal_updates: as many batches as P groups would make, of nearly equal sizes (as many as there are kept groups,
+        where they are fewer): the filter changes what is trained, not how often.
+    """
+    size = size or prompts
+    if equal_updates:
+        return np.array_split(kept, min(-(-prompts // size), len(kept)))
+    return [kept[start : start + size] for start in range(0, len(kept), size)]
+
+
 _denominator = jax.jit(aggregation_denominator, static_argnames=("mode", "constant_length"))
 
 

@@ -84,7 +84,19 @@ class RolloutInfo:
 
 @dataclasses.dataclass(frozen=True)
 class Rollout:
-    """A finished P x G batch: arrays for the learner (NumPy), records for people and metrics."""
+    """A finished P x G batch: arrays for the learner (NumPy), records for people and metrics.
+
+    Attributes:
+      batch: arrays.
+      info: records of the same rows.
+      first: the step's first batch as it was sampled, when ``batch`` was gathered from several; None otherwise.
+    """
 
     batch: RolloutBatch
     info: RolloutInfo
+    first: Rollout | None = None
+
+    @property
+    def unselected(self) -> Rollout:
+        """The batch that no filter has touched: what is measured, so that runs with and without a filter compare."""
+        return self if self.first is None else self.first

@@ -38,6 +38,7 @@ from ragen_jax.rollout.prompting import ChatFormat
 from ragen_jax.rollout.tokenizer import Tokenizer
 from ragen_jax.sampling.sampler import Sampler, SamplerConfig
 from ragen_jax.training.run_folder import RunFolder
+from ragen_jax.training.shaping import add_overlong
 from ragen_jax.training.warm_start import load_policy, policy_key, recipe, warm_start
 from ragen_jax.types import Params, TrainState
 
@@ -64,6 +65,7 @@ class Components:
       validation_seeds: distinct validation prompts.
       state: state of step 0.
       reference: frozen copy of the first parameters, or None without a KL term.
+      scorer: frozen parameters that cross-score reasonings (``collapse.scorer``), or None for the current policy.
       update: the compiled update.
     """
 
@@ -79,6 +81,7 @@ class Components:
     validation_seeds: DistinctSeeds
     state: TrainState
     reference: Params | None
+    scorer: Params | None
     update: Callable[..., tuple[TrainState, dict[str, jax.Array]]]
 
     def sampler(self, params: Params, *, version: int, temperature: float | None = None) -> Sampler:
@@ -119,7 +122,10 @@ class Components:
         """One batch of a step: its prompts and its samples depend on (config, step, attempt, parameters) only."""
         config = self.config
         seed = (config.seed, TRAIN, config.generation(step, attempt))
-        return self.collect(policy, self.pool, list(config.training_seeds(step, attempt)), seed=seed)
+        rollout = self.collect(policy, self.pool, list(config.training_seeds(step, attempt)), seed=seed)
+        if not config.reward.overlong_buffer:
+            return rollout
+        return add_overlong(rollout, config, max_turns=self.pool.config.max_turns)
 
     def close(self) -> None:
         """Stop the environments' threads."""
@@ -159,6 +165,7 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
     actor_optimizer, critic_optimizer = _optimizers(config, critic)
     params = jax.device_put(params, shardings(params, mesh))
     state = build_state(params, critic_params, actor_optimizer, critic_optimizer, mesh=mesh)
+    initial = jax.tree.map(jnp.copy, state.params) if needs_initial(config) else None
     update_settings = UpdateConfig(
         model=model, critic=critic, scoring=scoring, algorithm=config.algorithm, micro_groups=config.micro_groups
     )
@@ -183,7 +190,8 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
             walk=VALIDATION_WALK,
         ),
         state=state,
-        reference=jax.tree.map(jnp.copy, state.params) if config.algorithm.kl_coef else None,
+        reference=initial if config.algorithm.kl_coef else None,
+        scorer=_scorer(config, model, initial, mesh),
         update=build_update(update_settings, actor_optimizer, critic_optimizer, state, mesh=mesh),
     )
 
@@ -261,10 +269,29 @@ def _initial_params(config: Config, model: ModelConfig, chat: ChatFormat, say: C
             show_rewards=config.rollout.show_rewards,
             say=say,
         )
-    path = Path(init)
+    return _params_at(Path(init), model)
+
+
+def _params_at(path: Path, model: ModelConfig) -> Params:
+    """Parameters of a policy folder or of the newest checkpoint of a run folder."""
     if (path / "policy.safetensors").exists():
         return load_policy(path, model)
     return run_params(RunFolder.open(path), model)
+
+
+def needs_initial(config: Config) -> bool:
+    """Whether a run keeps its first parameters: as the reference of a KL term, or to score reasonings."""
+    return bool(config.algorithm.kl_coef) or config.collapse.scorer == "initial"
+
+
+def _scorer(config: Config, model: ModelConfig, initial: Params | None, mesh: Mesh) -> Params | None:
+    name = config.collapse.scorer
+    if name == "current":
+        return None
+    if name == "initial":
+        return initial
+    params = _params_at(Path(name), model)
+    return jax.device_put(params, shardings(params, mesh))
 
 
 def _bundled(config: Config, model: ModelConfig, chat: ChatFormat) -> Params:

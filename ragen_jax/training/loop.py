@@ -20,12 +20,13 @@ from ragen_jax.learner.state import abstract_state
 from ragen_jax.rollout.episodes import Episode, Rollout
 from ragen_jax.rollout.queue import ActorThread
 from ragen_jax.training import early_stop
-from ragen_jax.training.build import Components, build
+from ragen_jax.training.build import Components, build, needs_initial
 from ragen_jax.training.compile_counter import CompileCounter, configure_compilation_cache
 from ragen_jax.training.console import Console
 from ragen_jax.training.evaluate import validate_policy
+from ragen_jax.training.resampling import SampledBatch, sample_batch
 from ragen_jax.training.run_folder import RolloutLog, RunFolder, claim_folder
-from ragen_jax.training.selection import choose_prompts
+from ragen_jax.training.scorer import check_scorer, scorer_fingerprint
 from ragen_jax.training.signals import StopSignal
 from ragen_jax.training.step import learn
 from ragen_jax.training.summary import build_summary, peak_rss_bytes
@@ -83,7 +84,7 @@ def train(config: Config, *, experiment: str = "train", writers: tuple[MetricWri
     """
     # A continued run takes its parameters from the checkpoint; where it once began need not exist any more.
     begun = dataclasses.replace(config, model=dataclasses.replace(config.model, init="random"))
-    settings = begun if config.resume and not config.algorithm.kl_coef else config
+    settings = begun if config.resume and not needs_initial(config) else config
     validate(settings)
     folder = _check_folder(config)
     configure_compilation_cache()
@@ -155,7 +156,7 @@ class _Run:
         self.started = time.monotonic()
         self.seconds_before = 0.0
         self.validated = -1  # step of the last validation
-        self.produced: dict[int, tuple[float, int]] = {}  # step -> seconds and attempts of its rollout
+        self.produced: dict[int, tuple[float, SampledBatch]] = {}  # step -> seconds, and what they were spent on
         self.published: dict[int, Params] = {}  # version -> parameters that the actor may sample from
         if config.resume:
             self._restore()
@@ -215,24 +216,22 @@ class _Run:
     def _take_step(self, actor: ActorThread) -> str | None:
         began = time.perf_counter()
         rollout = actor.get().item
-        invalid_share = float(np.mean(~np.asarray(rollout.batch.valid)))
-        if invalid_share > self.config.env.max_invalid_share:
-            self._give_up_on_environment(rollout, invalid_share)
+        rollout_seconds, sampled = self.produced.pop(self.step)
+        if sampled.invalid_share > self.config.env.max_invalid_share:
+            self._give_up_on_environment(rollout, sampled.invalid_share)
         result = learn(self.parts, self.state, rollout)
         self.state, metrics = result.state, result.metrics
         if metrics.get("update/finite", 1.0) == 0:
             self._give_up_on_batch(rollout)
         self.step += 1
-        self._log_rollouts(rollout.info.episodes)
+        self._log_rollouts(rollout.unselected.info.episodes)
         self._publish(actor)
-        rollout_seconds, attempts = self.produced.pop(self.step - 1)
         seconds = time.perf_counter() - began
-        tokens = float(np.asarray(rollout.batch.response_mask).sum())
         metrics |= {
-            "rollout/attempts": float(attempts),
+            "rollout/attempts": float(sampled.attempts),
             "time/rollout_seconds": rollout_seconds,
             "time/step_seconds": seconds,
-            "time/tokens_per_second": tokens / seconds,
+            "time/tokens_per_second": sampled.tokens / seconds,
             "time/cross_score_share": metrics["time/cross_score_seconds"] / seconds,
         }
         every = self.config.validation.every
@@ -258,14 +257,9 @@ class _Run:
         params = self.published[version]
         for older in [known for known in list(self.published) if known < version]:
             del self.published[older]
-        policy = self.parts.sampler(params, version=version)
-        attempts = self.config.filter.max_attempts
-        for attempt in range(attempts):
-            rollout = self.parts.training_rollout(policy, step, attempt)
-            if attempt + 1 == attempts or choose_prompts(self.parts, params, rollout)[0].kept_count:
-                break
-        self.produced[step] = (time.perf_counter() - began, attempt + 1)
-        return rollout
+        sampled = sample_batch(self.parts, params, step=step, version=version)
+        self.produced[step] = (time.perf_counter() - began, sampled)
+        return sampled.rollout
 
     def _publish(self, actor: ActorThread) -> None:
         params = self.state.params
@@ -295,6 +289,7 @@ class _Run:
             "next_seed": self.config.training_seeds(self.step).start,
             "validated": self.validated,
             "wall_seconds": self._seconds(),
+            "scorer": scorer_fingerprint(self.parts),
         }
         self.checkpointer.save(self.step, self.state, meta)
 
@@ -307,6 +302,7 @@ class _Run:
         self.rules = early_stop.EarlyStopState.from_json(meta["rules"])
         self.validated = meta["validated"]
         self.seconds_before = meta["wall_seconds"]
+        check_scorer(self.parts, meta.get("scorer"))
         expected = self.config.training_seeds(step).start
         if meta["next_seed"] != expected:
             raise ValueError(

@@ -8,7 +8,7 @@ import time
 import jax
 import numpy as np
 
-from ragen_jax.learner.prepare import PreparedBatch, denominators, prepare
+from ragen_jax.learner.prepare import PreparedBatch, denominators, minibatches, prepare
 from ragen_jax.learner.score import score, score_values
 from ragen_jax.models.sharding import put_rows, replicated
 from ragen_jax.rollout.episodes import Rollout
@@ -16,6 +16,7 @@ from ragen_jax.rollout.metrics import rollout_metrics
 from ragen_jax.training.build import Components
 from ragen_jax.training.diagnosis import diagnose
 from ragen_jax.training.selection import choose_prompts
+from ragen_jax.training.shaping import overlong_of_rows
 from ragen_jax.types import FilterResult, RolloutBatch, TrainState
 
 
@@ -33,19 +34,28 @@ def learn(parts: Components, state: TrainState, rollout: Rollout) -> StepResult:
     Args:
       parts: the run's components.
       state: state before the step; its buffers are consumed.
-      rollout: P x G episodes.
+      rollout: P x G episodes. Where they were gathered from several batches, all that is measured, early stopping
+        included, is measured on the first of them; only ``filter/kept_count`` and ``filter/loss_scale`` are of the
+        groups that are trained.
 
     Returns:
       State after the step and metrics. The step number advances, also when the filter kept nothing, unless an update
       was not finite: then ``update/finite`` is 0.
     """
     step = int(state.step)
-    metrics = rollout_metrics(rollout.info)
+    measured = rollout.unselected
+    metrics = rollout_metrics(measured.info)
+    if parts.config.reward.overlong_buffer:
+        penalties = overlong_of_rows(measured.batch, parts.config, max_turns=parts.pool.config.max_turns)
+        metrics["rollout/overlong_penalty"] = float(penalties.sum() / max(np.asarray(measured.batch.valid).sum(), 1))
     started = time.perf_counter()
-    state, collapse_numbers = diagnose(parts, state, rollout, step=step)
+    state, collapse_numbers = diagnose(parts, state, measured, step=step)
     metrics |= collapse_numbers
     scored = time.perf_counter()
     result, filter_numbers = choose_prompts(parts, state.params, rollout)
+    if rollout.first is not None:  # statistics of a batch that was selected would say nothing about the policy
+        trained = {name: filter_numbers[name] for name in ("filter/kept_count", "filter/loss_scale")}
+        filter_numbers = choose_prompts(parts, state.params, rollout.first)[1] | trained
     metrics |= filter_numbers
     if int(result.kept_count) == 0:
         metrics |= {"update/count": 0.0, "update/skipped": 1.0}
@@ -81,7 +91,7 @@ def _prepare(parts: Components, state: TrainState, batch: RolloutBatch, result: 
 def _update(
     parts: Components, state: TrainState, prepared: PreparedBatch, result: FilterResult
 ) -> tuple[TrainState, dict[str, float]]:
-    """All optimiser updates of a step: epochs over consecutive mini-batches of kept groups.
+    """All optimiser updates of a step: epochs over the mini-batches of kept groups.
 
     They are handed to the devices without waiting for one another: an update that is not finite is not applied, the
     others of the step are.
@@ -89,12 +99,15 @@ def _update(
     algorithm = parts.config.algorithm
     batch = put_rows(prepared.batch, parts.mesh)
     scale = 1.0 if parts.prepare.scale_advantages else float(result.loss_scale)
-    size = algorithm.minibatch_groups or prepared.kept
-    kept = prepared.order[: prepared.kept]
+    parted = minibatches(
+        prepared.order[: prepared.kept],
+        prompts=len(prepared.order),
+        size=algorithm.minibatch_groups,
+        equal_updates=algorithm.equal_updates,
+    )
     collected = []
     for _ in range(algorithm.epochs):
-        for start in range(0, prepared.kept, size):
-            groups = kept[start : start + size]
+        for groups in parted:
             actor, critic = denominators(prepared, groups, parts.prepare)
             order = np.zeros(len(prepared.order), np.int32)
             order[: len(groups)] = groups
