@@ -29,6 +29,7 @@ ENVS = Registry(
         ("frozen_lake", "ragen_jax.envs.frozen_lake.env:FrozenLake"),
         ("sokoban", "ragen_jax.envs.sokoban.env:Sokoban"),
         ("countdown", "ragen_jax.envs.countdown:Countdown"),
+        ("search_qa", "ragen_jax.envs.search_qa:SearchQA"),
     ),
 )
 

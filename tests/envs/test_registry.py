@@ -17,14 +17,13 @@ import ragen_jax
 from ragen_jax.envs import ENVS, EnvConfig, TextEnv, env_config, make_env
 from ragen_jax.envs.instances import distinct_seeds
 from ragen_jax.envs.parsing import parse_reply
-
-every_env = pytest.mark.parametrize("name", list(ENVS))
+from tests.env_fixtures import INSTALLED, every_env
 
 TEXTS_OF_ALL_ENVS = """
 import sys
-from ragen_jax.envs import ENVS, make_env
+from ragen_jax.envs import make_env
 import numpy as np
-for name in ENVS:
+for name in sys.argv[1:]:
     for instructions in ("full", "terse"):
         env = make_env(name, instructions=instructions)
         for seed in range(7, 12):
@@ -70,8 +69,8 @@ def test_smoke(name: str, instructions: str) -> None:
 
 @every_env
 def test_skill_is_the_share_of_right_demonstrations(name: str) -> None:
-    """One-turn plans, so that one demonstration decides an episode."""
-    options = {} if name in ("bandit", "countdown") else {"max_turns": 1, "max_actions_per_turn": 10}
+    """One-turn plans where an environment has them, so that one demonstration decides an episode."""
+    options = {} if name in ("bandit", "countdown", "search_qa") else {"max_turns": 1, "max_actions_per_turn": 10}
     options |= {"slip_rate": 0.0} if name == "frozen_lake" else {}
     env = make_env(name, **options)
     rng = np.random.default_rng(0)
@@ -156,7 +155,7 @@ def test_c24_texts_do_not_depend_on_the_process() -> None:
     digests = set()
     for hash_seed in ("1", "2"):
         run = subprocess.run(
-            [sys.executable, "-c", TEXTS_OF_ALL_ENVS],
+            [sys.executable, "-c", TEXTS_OF_ALL_ENVS, *INSTALLED],
             env=os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONIOENCODING": "utf-8"},
             capture_output=True,
             check=False,

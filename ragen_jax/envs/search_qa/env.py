@@ -1,0 +1,269 @@
+"""The SearchQA environment: search a corpus, turn by turn, and answer a question that needs two passages."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ragen_jax.envs.base import Demonstration, Observation, StepResult, TextEnv
+from ragen_jax.envs.data_source import DataSource
+from ragen_jax.envs.demonstrations import with_fillers
+from ragen_jax.envs.instances import draw_instance
+from ragen_jax.envs.search_qa.client import ServerRetriever
+from ragen_jax.envs.search_qa.config import SearchQAConfig
+from ragen_jax.envs.search_qa.index import Retriever
+from ragen_jax.envs.search_qa.loader import Data, load_data
+from ragen_jax.envs.search_qa.records import Hit, Passage, Question
+from ragen_jax.envs.search_qa.scoring import exact_match, token_f1
+from ragen_jax.envs.text import neutralise
+
+MAX_QUERY_CHARS = 300
+_ACTION = re.compile(r"(search|finish)\[(.*)\]", re.DOTALL | re.IGNORECASE)
+_ACTIONS = "Actions: search[query] or finish[answer]"
+
+
+class SearchQA(TextEnv):
+    """Answer a question with ``finish[answer]``, after as many ``search[query]`` as the turns allow.
+
+    Success is an exact match with a gold answer (see ``scoring.normalise``) and pays 1; a search costs ``search_cost``.
+    An answer that is neither action is invalid, costs a turn and nothing else. A search that fails raises
+    ``RetrievalError``: what went wrong with the machine is no observation.
+
+    At the end of an episode ``info`` has, beside the common entries: ``answered``, ``f1`` (token F1 of the answer, 0
+    without one), ``searches``, and ``gold_recall`` (share of the evidence that was shown; left out when the evidence is
+    not known). ``kind`` of the question is in every ``info``.
+    """
+
+    name: ClassVar[str] = "search_qa"
+    Config: ClassVar[type[SearchQAConfig]] = SearchQAConfig
+
+    def __init__(self, config: SearchQAConfig) -> None:
+        """Load questions and corpus, once per process.
+
+        Raises:
+          ValueError: bad files, see ``loader.load_data``; or no URL of a server.
+        """
+        self.config: SearchQAConfig = config
+        here = config.retriever == "bm25"
+        self._data: Data = load_data(
+            questions_file=config.questions_file,
+            corpus_file=config.corpus_file,
+            skip_malformed=config.skip_malformed,
+            search_here=here,
+        )
+        self._retriever: Retriever = self._data.index or _server(_server_url(config), config.retrieval_timeout_s)
+        self._question: Question | None = None
+        self._done = True
+
+    def data_source(self) -> DataSource:
+        """Questions and corpus."""
+        return self._data.source
+
+    def reset(self, seed: int, member: int = 0) -> Observation:
+        """Begin with the question of ``seed``; without noise all members are alike.
+
+        Raises:
+          RetrievalError: the retrieval server is not ready.
+          ValueError: no question belongs to the split.
+        """
+        questions, config = self._data.questions, self.config
+        self._retriever.check()
+        self._question = draw_instance(
+            lambda rng: questions[int(rng.integers(len(questions)))],
+            lambda question: question.unit,
+            seed=seed,
+            split=config.split,
+            validation_percent=config.validation_percent,
+        )
+        self._turns = self._actions = self._searches = 0
+        self._queries: set[str] = set()
+        self._seen: dict[str, Passage] = {}
+        self._done = False
+        return Observation(neutralise(f"Question: {self.question.text}\n{_ACTIONS}"))
+
+    def step(self, answer: str) -> StepResult:
+        """Search or finish; see ``TextEnv.step``.
+
+        Raises:
+          RetrievalError: the search failed.
+        """
+        if self._done:
+            raise RuntimeError("the episode is over or was never begun: call reset")
+        action, argument = _read_action(answer)
+        self._turns += 1
+        self._actions += bool(action)
+        if action == "search":
+            return self._search(argument)
+        if action == "finish":
+            return self._finish(argument, valid=True)
+        if self.config.free_text == "score" and answer.strip():
+            return self._finish(answer.strip(), valid=False)
+        return self._result(_INVALID, reward=0.0, action="", valid=False, effective=False)
+
+    def instructions(self) -> str:
+        """Task description; the terse one is empty."""
+        config = self.config
+        if config.instructions == "terse":
+            return ""
+        cost = f" Each search costs {config.search_cost:g}." if config.search_cost else ""
+        partly = (
+            f" Another answer pays for the words it shares with the right one, if that is at least "
+            f"{config.f1_threshold:g} of them."
+            if config.reward == "f1"
+            else ""
+        )
+        return "\n".join(
+            (
+                "Answer a question with the help of a search engine. What you need is spread over several passages.",
+                f"search[query] shows up to {config.max_results} passages that fit the query; name in it what you look "
+                "for. finish[answer] gives your answer and ends the episode. Each reply holds one of the two.",
+                "Examples: search[Arctic tern breeding range] and then finish[Iceland]",
+                "Give the answer alone: a name, a number, yes or no; a sentence counts as wrong, and so do more than "
+                f"{config.max_answer_words} words.",
+                f"Limits: {config.max_turns} turns and {config.max_actions} actions in all. "
+                f"The right answer pays 1.{partly}{cost}",
+            )
+        )
+
+    def canonical(self) -> str:
+        """The question."""
+        return self.question.text
+
+    def demonstrate(self, rng: np.random.Generator, *, skill: float) -> Demonstration:
+        """Make the next search of the plan, then give the answer; or carelessly search or guess something seen."""
+        question, last = self.question, self._on_last_turn()
+        open_hops = [hop for hop in question.plan if hop.query not in self._queries]
+        facts = [
+            hop.fact
+            for hop, gold in zip(question.plan, question.gold, strict=False)
+            if hop.query in self._queries and gold in self._seen
+        ]
+        if rng.random() >= skill:
+            return self._careless(rng, last=last)
+        parts = facts
+        if last or not (open_hops if question.plan else self._searches == 0):
+            gold = question.answers[0]
+            return Demonstration(with_fillers((*parts, f"answer {gold}"), rng), f"finish[{gold}]")
+        query = open_hops[0].query if open_hops else question.text
+        return Demonstration(with_fillers((*parts, f"look for {query}"), rng), f"search[{query}]")
+
+    @property
+    def question(self) -> Question:
+        """The question of the running episode."""
+        if self._question is None:
+            raise RuntimeError("no episode was begun: call reset")
+        return self._question
+
+    def _search(self, query: str) -> StepResult:
+        hits = self._retriever.search(query, self.config.max_results)
+        self._searches += 1
+        self._queries.add(query)
+        fresh = [hit.passage for hit in hits if hit.passage.id not in self._seen]
+        self._seen |= {passage.id: passage for passage in fresh}
+        text = f"Results for {query}:\n{_show(hits, self.config)}\n{_ACTIONS}"
+        return self._result(
+            text, reward=0.0 - self.config.search_cost, action="search", valid=True, effective=bool(fresh)
+        )
+
+    def _finish(self, answer: str, *, valid: bool) -> StepResult:
+        config, golds = self.config, self.question.answers
+        readable = len(answer.split()) <= config.max_answer_words
+        success = readable and exact_match(answer, golds)
+        f1 = token_f1(answer, golds) if readable else 0.0
+        partial = f1 if config.reward == "f1" and f1 >= config.f1_threshold else 0.0
+        reward = 1.0 if success else partial
+        text = "That is right." if success else "That is not the answer."
+        return self._result(
+            text, reward=reward, action="finish" if valid else "", valid=valid, effective=True, success=success, f1=f1
+        )
+
+    def _result(
+        self,
+        text: str,
+        *,
+        reward: float,
+        action: str,
+        valid: bool,
+        effective: bool,
+        success: bool = False,
+        f1: float | None = None,
+    ) -> StepResult:
+        """``f1`` is None as long as no final answer was given."""
+        config, question = self.config, self.question
+        terminated = f1 is not None
+        truncated = not terminated and (self._turns >= config.max_turns or self._actions >= config.max_actions)
+        self._done = terminated or truncated
+        info: dict[str, Any] = {
+            "success": success,
+            "action_is_valid": valid,
+            "action_is_effective": effective,
+            "actions_taken": (action,) if action else (),
+            "kind": question.kind,
+        }
+        if self._done:
+            info |= {"answered": terminated, "f1": f1 or 0.0, "searches": self._searches}
+            if question.gold:
+                names = {name for passage in self._seen.values() for name in (passage.id, passage.title)}
+                info["gold_recall"] = sum(gold in names for gold in question.gold) / len(question.gold)
+        return StepResult(Observation(neutralise(text)), float(reward), terminated, truncated, info)
+
+    def _on_last_turn(self) -> bool:
+        return self._turns + 1 >= self.config.max_turns or self._actions + 1 >= self.config.max_actions
+
+    def _careless(self, rng: np.random.Generator, *, last: bool) -> Demonstration:
+        """A search for two words of the question, or as the answer the title of a passage that was shown."""
+        words = self.question.text.strip("?").split()
+        some = " ".join(words[at] for at in rng.integers(len(words), size=2).tolist())
+        if last or rng.random() < 0.5:
+            titles = [passage.title for passage in self._seen.values() if passage.title] or [some]
+            guess = titles[int(rng.integers(len(titles)))]
+            return Demonstration(with_fillers(("maybe it is", guess), rng), f"finish[{guess}]")
+        return Demonstration(with_fillers(("just look for", some), rng), f"search[{some}]")
+
+
+_INVALID = f"That is no action, nothing was done.\n{_ACTIONS}"
+
+
+def _read_action(answer: str) -> tuple[str, str]:
+    """Action in lower case and what stands in its brackets; two empty texts when the answer is no action."""
+    match = _ACTION.fullmatch(answer.strip())
+    if not match:
+        return "", ""
+    action, argument = match[1].lower(), match[2].strip()
+    if not argument or (action == "search" and len(argument) > MAX_QUERY_CHARS):
+        return "", ""
+    return action, argument
+
+
+def _show(hits: Sequence[Hit], config: SearchQAConfig) -> str:
+    """Passages as numbered blocks, each and together cut to their lengths."""
+    if not hits:
+        return "Nothing was found."
+    blocks = [
+        f"[{number}] {hit.passage.title} (id {hit.passage.id}, score {hit.score:.2f})\n"
+        f"{_cut(hit.passage.text, config.max_passage_chars)}"
+        for number, hit in enumerate(hits, start=1)
+    ]
+    return _cut("\n".join(blocks), config.max_total_chars)
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}..."
+
+
+def _server_url(config: SearchQAConfig) -> str:
+    url = config.server_url or os.environ.get("RETRIEVAL_SERVER_URL", "")
+    if not url:
+        raise ValueError("retriever='server' without an address: set server_url or RETRIEVAL_SERVER_URL")
+    return url
+
+
+@functools.lru_cache(maxsize=8)
+def _server(url: str, timeout_s: float) -> ServerRetriever:
+    """One client per server, shared by all environments, so that one of them asks for its health."""
+    return ServerRetriever(url, timeout_s=timeout_s)

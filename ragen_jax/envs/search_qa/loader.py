@@ -1,0 +1,246 @@
+"""Questions and passages from files (HotpotQA, FlashRAG and our own spelling), and the data of an environment.
+
+Files are JSON Lines (``.jsonl``) or one JSON list (``.json``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ragen_jax.envs.data_source import DataSet, DataSource, load_rows, locate, read_json_lines, read_json_list
+from ragen_jax.envs.search_qa.index import Bm25Index
+from ragen_jax.envs.search_qa.records import Passage, Question
+from ragen_jax.envs.search_qa.scoring import normalise
+from ragen_jax.envs.search_qa.world import World, make_world
+
+NAME = "search_qa"
+QUESTIONS_BELOW, CORPUS_BELOW = "search_qa/questions.jsonl", "search_qa/corpus.jsonl"
+
+Found = tuple[str, Path] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """What the environments of a process share.
+
+    Attributes:
+      questions: at least one.
+      index: over the corpus; None when a server searches.
+      source: what a run says about both.
+    """
+
+    questions: tuple[Question, ...]
+    index: Bm25Index | None
+    source: DataSource
+
+
+def load_data(*, questions_file: str, corpus_file: str, skip_malformed: bool, search_here: bool) -> Data:
+    """Load questions and, when the search is made in this process, the corpus and its index; once per process.
+
+    Without a corpus file the passages are the contexts that come with the questions (HotpotQA), and without any file
+    the embedded world.
+
+    Args:
+      questions_file: see ``data_source.locate``; the default place is ``search_qa/questions.jsonl``.
+      corpus_file: the same for ``search_qa/corpus.jsonl``.
+      skip_malformed: leave malformed rows out and count them.
+      search_here: load the corpus and build its index.
+
+    Raises:
+      ValueError: a named file is nowhere, a row is malformed, two passages share an id, there is no row, or the files
+        do not fit together.
+    """
+    questions = locate(questions_file, option="questions_file", below=QUESTIONS_BELOW)
+    corpus = locate(corpus_file, option="corpus_file", below=CORPUS_BELOW) if search_here else None
+    if corpus and not questions:
+        raise ValueError(
+            f"the corpus {corpus[1]} comes without questions, and the embedded ones do not ask about it: "
+            f"set questions_file, or put {QUESTIONS_BELOW} below RAGEN_DATA_DIR"
+        )
+    return _load(questions, corpus, skip_malformed, search_here)
+
+
+@functools.lru_cache(maxsize=8)
+def _load(questions: Found, corpus: Found, skip_malformed: bool, search_here: bool) -> Data:
+    asked = load_rows(
+        f"{NAME} questions",
+        questions,
+        read=read_records,
+        convert=question_of,
+        embedded=_embedded_questions,
+        skip_malformed=skip_malformed,
+    )
+    rows = _one_unit_per_text(asked.rows)
+    if not search_here:
+        return Data(rows, None, dataclasses.replace(asked.source, name=NAME))
+    passages = load_corpus(corpus, contexts_of=questions, skip_malformed=skip_malformed)
+    both = f"{asked.source.sha256} {passages.source.sha256}"
+    files = ", ".join(dict.fromkeys(source.file for source in (asked.source, passages.source) if source.file))
+    source = dataclasses.replace(
+        asked.source,
+        name=f"{NAME} over {len(passages.rows)} passages",
+        file=files,
+        sha256=hashlib.sha256(both.encode("ascii")).hexdigest(),
+        skipped=asked.source.skipped + passages.source.skipped,
+    )
+    return Data(rows, Bm25Index(passages.rows), source)
+
+
+def load_corpus(found: Found, *, contexts_of: Found, skip_malformed: bool) -> DataSet[Passage]:
+    """Passages of a corpus file; without one, the contexts of a file of questions; without that, the embedded ones.
+
+    Raises:
+      ValueError: as ``load_data``.
+    """
+    if found or not contexts_of:
+        corpus = load_rows(
+            f"{NAME} corpus",
+            found,
+            read=read_records,
+            convert=passage_of,
+            embedded=_embedded_passages,
+            skip_malformed=skip_malformed,
+        )
+        seen: set[str] = set()
+        for passage in corpus.rows:
+            if passage.id in seen:
+                raise ValueError(
+                    f"{NAME} corpus: id {passage.id!r} stands twice in {corpus.source.file}: ids must differ"
+                )
+            seen.add(passage.id)
+        return corpus
+    contexts: DataSet[tuple[Passage, ...]] = load_rows(
+        f"{NAME} contexts",
+        contexts_of,
+        read=read_records,
+        convert=contexts_of_row,
+        embedded=tuple,
+        skip_malformed=skip_malformed,
+    )
+    passages = tuple({passage.id: passage for row in contexts.rows for passage in row}.values())
+    return DataSet(passages, dataclasses.replace(contexts.source, rows=len(passages)))
+
+
+def read_records(path: Path) -> Iterator[tuple[int, Any]]:
+    """Records of a file with their numbers, from 1.
+
+    Raises:
+      ValueError: the name of the file ends neither in .jsonl nor in .json, or it is not JSON.
+    """
+    if path.suffix == ".jsonl":
+        return read_json_lines(path)
+    if path.suffix == ".json":
+        return read_json_list(path)
+    raise ValueError(f"{path}: questions and passages are read from .jsonl or .json files; convert it")
+
+
+def passage_of(record: Any) -> Passage:
+    """A passage: ``id`` and either ``text`` (with or without ``title``) or ``contents``, whose first line is a title.
+
+    Raises:
+      ValueError: a field is missing, empty or of the wrong type.
+    """
+    row = _mapping(record)
+    identity = row.get("id", row.get("_id"))
+    if isinstance(identity, bool) or not isinstance(identity, (str, int)) or not str(identity).strip():
+        raise ValueError("no 'id': every passage needs one, a text or a whole number, that no other passage has")
+    if "contents" in row:
+        title, text = split_content(_text(row, "contents"))
+    else:
+        title, text = str(row.get("title") or ""), _text(row, "text")
+    return Passage(str(identity), title, text)
+
+
+def split_content(content: str) -> tuple[str, str]:
+    """Title and text of a passage in one piece: the first line of several is the title, often in quotes."""
+    first, line_break, rest = content.partition("\n")
+    return (first.strip().strip('"'), rest.strip()) if line_break and rest.strip() else ("", content)
+
+
+def question_of(record: Any) -> Question:
+    """A question.
+
+    Fields: ``question``; ``answer``, ``ground_truth`` or ``golden_answers``, a text or a list of them; and, if there,
+    ``unit``, ``type`` or ``kind``, ``gold`` (ids of passages) or ``supporting_facts`` of HotpotQA. Without a unit the
+    pair of supporting titles is it, without these the question.
+
+    Raises:
+      ValueError: a field is missing, empty or of the wrong type.
+    """
+    row = _mapping(record)
+    text = _text(row, "question")
+    given = next((row[key] for key in ("answer", "ground_truth", "golden_answers") if row.get(key) is not None), None)
+    answers = tuple(given) if isinstance(given, list) else (given,)
+    if not answers or not all(isinstance(answer, str) and normalise(answer) for answer in answers):
+        raise ValueError(
+            f"answer={given!r}: give 'answer', 'ground_truth' or 'golden_answers', a text or a list of texts"
+        )
+    gold = tuple(map(str, row["gold"])) if isinstance(row.get("gold"), list) else _supporting_titles(row)
+    unit = str(row.get("unit") or " / ".join(sorted(gold)) or text)
+    return Question(text, answers, unit, kind=str(row.get("kind") or row.get("type") or ""), gold=gold)
+
+
+def contexts_of_row(record: Any) -> tuple[Passage, ...]:
+    """The passages that come with a question of HotpotQA, with ids made of their content.
+
+    Raises:
+      ValueError: the row has none.
+    """
+    context = _mapping(record).get("context")
+    if not context:
+        raise ValueError("no 'context' with passages to search: name a corpus with corpus_file")
+    if isinstance(context, dict):  # columns, as on the hub
+        context = list(zip(context["title"], context["sentences"], strict=True))
+    passages = []
+    for title, sentences in context:
+        if not isinstance(title, str) or not isinstance(sentences, list):
+            raise ValueError(f"context of {title!r}: give pairs of a title and a list of sentences")
+        text = " ".join(str(sentence).strip() for sentence in sentences)
+        digest = hashlib.sha256(f"{title}\n{text}".encode()).hexdigest()
+        passages.append(Passage(digest[:12], title, text))
+    return tuple(passages)
+
+
+def _supporting_titles(row: dict[str, Any]) -> tuple[str, ...]:
+    facts = row.get("supporting_facts") or ()
+    titles = facts["title"] if isinstance(facts, dict) else [title for title, _ in facts]
+    if not all(isinstance(title, str) for title in titles):
+        raise ValueError(f"supporting_facts={facts!r}: give pairs of a title and the number of a sentence")
+    return tuple(dict.fromkeys(titles))
+
+
+def _one_unit_per_text(questions: tuple[Question, ...]) -> tuple[Question, ...]:
+    """A question that stands twice must not be in both splits, whatever its second row says."""
+    units: dict[str, str] = {}
+    return tuple(dataclasses.replace(q, unit=units.setdefault(q.text, q.unit)) for q in questions)
+
+
+def _mapping(record: Any) -> dict[str, Any]:
+    if not isinstance(record, dict):
+        raise ValueError(f"{type(record).__name__} instead of an object with fields")
+    return record
+
+
+def _text(row: dict[str, Any], field: str) -> str:
+    value = row.get(field)
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{field}={value!r}: it must be a text that is not empty")
+    return value
+
+
+@functools.lru_cache(maxsize=1)
+def _world() -> World:
+    return make_world()
+
+
+def _embedded_questions() -> tuple[Question, ...]:
+    return _world().questions
+
+
+def _embedded_passages() -> tuple[Passage, ...]:
+    return _world().passages
