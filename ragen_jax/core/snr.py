@@ -1,8 +1,8 @@
 """Gradient accounting: buckets of prompts by reward variance, and what the inner products of gradients say.
 
-The gradient of one set of prompts comes as five vectors: the task gradient of either half of the rollouts, the
-gradients of the KL and of the entropy term at coefficient 1, and a direction of interest. Everything here is computed
-from their Gram matrix, 25 numbers, so the vectors themselves need not be kept.
+The gradient of one set of prompts comes as five vectors: the task gradient, the difference between the contributions of
+two halves of the rollouts to it, the gradients of the KL and of the entropy term at coefficient 1, and a direction of
+interest. Everything here is computed from their Gram matrix, 25 numbers, so the vectors themselves need not be kept.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from ragen_jax.types import Array
 
-SOURCES = ("task_first", "task_second", "kl", "entropy", "direction")
+SOURCES = ("task", "difference", "kl", "entropy", "direction")
 
 
 def rv_buckets(variances: Array, *, count: int | None = None, edges: Sequence[float] | None = None) -> jax.Array:
@@ -88,10 +88,10 @@ def snr(signal_norm: Array, noise_norm: Array, regulariser_norm: Array) -> jax.A
 def account(gram: Array, *, kl_coef: float, entropy_coef: float) -> dict[str, jax.Array]:
     r"""Norms, cosines, signal and noise of one set of prompts, from the Gram matrix of its gradients.
 
-    With the contributions a, b of two halves of the rollouts to the task gradient ``g = a + b`` (so 2a and 2b are two
-    estimates of it):
+    With the contributions a, b of two halves of the rollouts to the task gradient ``g = a + b``, so that 2a and 2b are
+    two estimates of it, and their difference ``d = a - b``:
 
-        signal^2 = <2a, 2b>        noise^2 = |2a - 2b|^2 / 4 = |a - b|^2        signal^2 + noise^2 = |g|^2
+        noise^2 = |2a - 2b|^2 / 4 = |d|^2        signal^2 = <2a, 2b> = |g|^2 - |d|^2
 
     ``signal^2`` estimates the squared norm of the expected g and can be negative; ``noise^2`` the variance of g. With
     a baseline that does not depend on the group both are unbiased. The group mean couples the halves: signal^2 then
@@ -113,17 +113,16 @@ def account(gram: Array, *, kl_coef: float, entropy_coef: float) -> dict[str, ja
     chex.assert_shape(gram, (5, 5))
     gram = jnp.asarray(gram)
     vectors = {
-        "task": jnp.array([1.0, 1.0, 0.0, 0.0, 0.0], gram.dtype),
+        "task": jnp.array([1.0, 0.0, 0.0, 0.0, 0.0], gram.dtype),
         "kl": jnp.array([0.0, 0.0, 1.0, 0.0, 0.0], gram.dtype),
         "entropy": jnp.array([0.0, 0.0, 0.0, 1.0, 0.0], gram.dtype),
         "regulariser": jnp.array([0.0, 0.0, kl_coef, entropy_coef, 0.0], gram.dtype),
-        "total": jnp.array([1.0, 1.0, kl_coef, entropy_coef, 0.0], gram.dtype),
+        "total": jnp.array([1.0, 0.0, kl_coef, entropy_coef, 0.0], gram.dtype),
         "direction": jnp.array([0.0, 0.0, 0.0, 0.0, 1.0], gram.dtype),
     }
     norm = {name: jnp.sqrt(jnp.maximum(v @ gram @ v, 0.0)) for name, v in vectors.items()}
-    difference = jnp.array([1.0, -1.0, 0.0, 0.0, 0.0], gram.dtype)
-    signal_sq = 4.0 * gram[0, 1]
-    noise_sq = jnp.maximum(difference @ gram @ difference, 0.0)
+    noise_sq = gram[1, 1]
+    signal_sq = gram[0, 0] - noise_sq
     signal, noise = jnp.sqrt(jnp.maximum(signal_sq, 0.0)), jnp.sqrt(noise_sq)
     numbers = {
         "task_norm": norm["task"],

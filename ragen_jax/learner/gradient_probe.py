@@ -43,25 +43,21 @@ class TermGradients:
     """Gradients of the terms of the loss, each shaped like the parameters.
 
     Attributes:
-      task_first: contribution of the first half of every group to the task gradient.
-      task_second: contribution of the second half.
+      task: of the policy surrogate.
+      difference: contribution of the first half of every group to it, minus that of the second half.
       kl: of the KL term at coefficient 1.
       entropy: of the entropy term at coefficient 1.
     """
 
-    task_first: Params
-    task_second: Params
+    task: Params
+    difference: Params
     kl: Params
     entropy: Params
 
     def total(self, *, kl_coef: float, entropy_coef: float) -> Params:
         """Gradient of the whole actor loss."""
         return jax.tree.map(
-            lambda a, b, c, d: a + b + kl_coef * c + entropy_coef * d,
-            self.task_first,
-            self.task_second,
-            self.kl,
-            self.entropy,
+            lambda task, kl, entropy: task + kl_coef * kl + entropy_coef * entropy, self.task, self.kl, self.entropy
         )
 
 
@@ -144,11 +140,11 @@ def probe(
     direction = None if pairs is None else mutual_information_gradient(params, settings, pairs, mesh=mesh)
     coefficients = (algorithm.kl_coef if kl_in_loss else 0.0, algorithm.entropy_coef)
 
-    everything, update = _zeros(params, mesh), _zeros(params, mesh)
+    everything, update = _no_gradients(params, mesh), _no_gradients(params, mesh)
     metrics: dict[str, float] = {}
     rows: list[dict[str, Any]] = []
     for name, indices in members.items():
-        bucket = _zeros(params, mesh)
+        bucket = _no_gradients(params, mesh)
         for place, index in enumerate(indices):
             halves = [_half(batch, index, half) for half in (slice(0, group // 2), slice(group // 2, group))]
             inputs = jax.device_put((*halves, np.float32(denominator), np.float32(loss_scale)), replicated(mesh))
@@ -200,7 +196,7 @@ def mutual_information_gradient(params: Params, settings: UpdateConfig, pairs: R
     scores = cross_score(params, settings.model, settings.scoring, pairs, mesh=mesh)
     matched, marginal = matched_and_marginal(scores)
     weights = _gain_weights(jnp.asarray(matched) - jnp.asarray(marginal), jnp.asarray(scores.valid))
-    total = jax.jit(lambda p: jax.tree.map(jnp.zeros_like, p), out_shardings=shardings(params, mesh))(params)
+    total = _zeros(params, mesh)
     for index in range(len(pairs.prompt_tokens)):
         part = (
             pairs.prompt_tokens[index][None],
@@ -282,8 +278,8 @@ def _prompt_gradients(
     task_first, kl_first, entropy_first = gradients(first)
     task_second, kl_second, entropy_second = gradients(second)
     return TermGradients(
-        task_first=task_first,
-        task_second=task_second,
+        task=jax.tree.map(jnp.add, task_first, task_second),
+        difference=jax.tree.map(jnp.subtract, task_first, task_second),
         kl=jax.tree.map(jnp.add, kl_first, kl_second),
         entropy=jax.tree.map(jnp.add, entropy_first, entropy_second),
     )
@@ -294,19 +290,21 @@ def _add(total: TermGradients, part: TermGradients) -> TermGradients:
     return jax.tree.map(jnp.add, total, part)
 
 
-def _zeros(params: Params, mesh: Mesh) -> TermGradients:
-    layout = shardings(params, mesh)
-    make = jax.jit(
-        lambda p: TermGradients(*(jax.tree.map(jnp.zeros_like, p) for _ in range(4))),
-        out_shardings=TermGradients(layout, layout, layout, layout),
+def _zeros(params: Params, mesh: Mesh) -> Params:
+    """Zeros shaped and laid out like the parameters."""
+    return jax.tree.map(
+        lambda x, where: jax.device_put(np.zeros(x.shape, x.dtype), where), params, shardings(params, mesh)
     )
-    return make(params)
+
+
+def _no_gradients(params: Params, mesh: Mesh) -> TermGradients:
+    return TermGradients(*(_zeros(params, mesh) for _ in range(4)))
 
 
 @jax.jit
 def _gram(gradients: TermGradients, direction: Params | None) -> jax.Array:
     """Inner products [5, 5] in the order of ``core.snr.SOURCES``; a missing direction is a zero vector."""
-    vectors = [gradients.task_first, gradients.task_second, gradients.kl, gradients.entropy]
+    vectors = [gradients.task, gradients.difference, gradients.kl, gradients.entropy]
     vectors += [] if direction is None else [direction]
     inner = jnp.zeros((5, 5), jnp.float32)
     for i, first in enumerate(vectors):
