@@ -130,9 +130,11 @@ def evaluate(run: RunFolder, config: Config, step: int) -> dict[str, Any]:
             f"rollout.top_p={rollout.top_p}, rollout.top_k={rollout.top_k}: use top_p above 0 and at most 1, and top_k "
             "of 0 (off) or more"
         )
+    # The first parameters are made where they score the reasonings.
+    init = config.model.init if config.collapse.scorer == "initial" else "random"
     plain = dataclasses.replace(
         config,
-        model=dataclasses.replace(config.model, init="random"),
+        model=dataclasses.replace(config.model, init=init),
         rollout=dataclasses.replace(rollout, top_p=1.0, top_k=0),
     )
     validate(plain)

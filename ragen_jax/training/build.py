@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -27,24 +26,22 @@ from ragen_jax.learner.prepare import PrepareConfig
 from ragen_jax.learner.score import ScoreConfig
 from ragen_jax.learner.state import abstract_state, build_state
 from ragen_jax.learner.update import UpdateConfig, build_update
-from ragen_jax.models.config import ModelConfig, model_config
-from ragen_jax.models.sharding import make_mesh, shardings
+from ragen_jax.models.config import ModelConfig
+from ragen_jax.models.sharding import make_mesh, placement, shardings
 from ragen_jax.models.transformer import init_params
 from ragen_jax.models.value_head import init_critic
 from ragen_jax.rollout.actor import collect
 from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.rollout.policy import Policy
 from ragen_jax.rollout.prompting import ChatFormat
-from ragen_jax.rollout.tokenizer import Tokenizer
 from ragen_jax.sampling.sampler import Sampler, SamplerConfig
 from ragen_jax.training.run_folder import RunFolder
 from ragen_jax.training.shaping import add_overlong
-from ragen_jax.training.warm_start import load_policy, policy_key, recipe, warm_start
+from ragen_jax.training.policies import chat_format, check_vocabulary, critic_network, first_params, network
 from ragen_jax.types import Params, TrainState
 
 logger = logging.getLogger(__name__)
 
-BUNDLED_POLICY = Path(__file__).parent.parent / "assets" / "tiny_policy"
 TRAIN, VALIDATION = 0, 1  # first number of a sampling seed: the two never draw alike
 
 
@@ -147,23 +144,21 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
     validate(config)
     check_mesh(config, jax.device_count())
     mesh = make_mesh(data=config.mesh.data, fsdp=config.mesh.fsdp, tensor=config.mesh.tensor)
-    chat = ChatFormat(Tokenizer.tiny())
-    model = model_config(config.model.preset)
-    if chat.tokenizer.vocab_size > model.vocab_rows:
-        raise ValueError(
-            f"tokenizer {chat.tokenizer.name!r} uses {chat.tokenizer.vocab_size} ids, model {model.name!r} has "
-            f"{model.vocab_rows} rows: choose a larger model.preset"
-        )
-    critic = _critic(config)
+    chat = chat_format(config)
+    model = network(config)
+    check_vocabulary(chat, model)
+    critic = _critic(config, model)
     scoring = ScoreConfig(
         vocab_size=chat.tokenizer.vocab_size,
         temperature=config.rollout.temperature,
         dtype=config.model.compute_dtype,
     )
-    params = _initial_params(config, model, chat, say)
-    critic_params = None if critic is None else init_critic(critic, jax.random.key(config.seed + 1))
+    params = _first_params(config, model, chat, mesh, say)
+    critic_params = None
+    if critic is not None:
+        start = params if config.model.critic_preset == "policy" else None
+        critic_params = init_critic(critic, jax.random.key(config.seed + 1), decoder=start)
     actor_optimizer, critic_optimizer = _optimizers(config, critic)
-    params = jax.device_put(params, shardings(params, mesh))
     state = build_state(params, critic_params, actor_optimizer, critic_optimizer, mesh=mesh)
     initial = jax.tree.map(jnp.copy, state.params) if needs_initial(config) else None
     update_settings = UpdateConfig(
@@ -199,8 +194,8 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
 def initial_policy(config: Config, *, say: Callable[[str], None] = logger.info) -> Params:
     """The policy that a run of this configuration begins with; a warm start is trained now and cached."""
     validate(config)
-    chat = ChatFormat(Tokenizer.tiny())
-    return _initial_params(config, model_config(config.model.preset), chat, say)
+    mesh = make_mesh(data=1)
+    return _first_params(config, network(config), chat_format(config), mesh, say)
 
 
 def _pool(config: Config, *, split: str, groups: int, group_size: int) -> EnvPool:
@@ -253,77 +248,6 @@ def _prepare_config(config: Config, *, max_turns: int) -> PrepareConfig:
     )
 
 
-def _initial_params(config: Config, model: ModelConfig, chat: ChatFormat, say: Callable[[str], None]) -> Params:
-    init = config.model.init
-    if init == "random":
-        return init_params(model, jax.random.key(config.seed))
-    if init == "bundled":
-        return _bundled(config, model, chat)
-    if init == "warm_start":
-        return warm_start(
-            config.env.name,
-            dict(config.env.options),
-            model,
-            chat,
-            recipe(config.model.warm_start),
-            show_rewards=config.rollout.show_rewards,
-            say=say,
-        )
-    return _params_at(Path(init), model)
-
-
-def _params_at(path: Path, model: ModelConfig) -> Params:
-    """Parameters of a policy folder or of the newest checkpoint of a run folder."""
-    if (path / "policy.safetensors").exists():
-        return load_policy(path, model)
-    return run_params(RunFolder.open(path), model)
-
-
-def needs_initial(config: Config) -> bool:
-    """Whether a run keeps its first parameters: as the reference of a KL term, or to score reasonings."""
-    return bool(config.algorithm.kl_coef) or config.collapse.scorer == "initial"
-
-
-def _scorer(config: Config, model: ModelConfig, initial: Params | None, mesh: Mesh) -> Params | None:
-    name = config.collapse.scorer
-    if name == "current":
-        return None
-    if name == "initial":
-        return initial
-    params = _params_at(Path(name), model)
-    return jax.device_put(params, shardings(params, mesh))
-
-
-def _bundled(config: Config, model: ModelConfig, chat: ChatFormat) -> Params:
-    facts = json.loads((BUNDLED_POLICY / "policy.json").read_text(encoding="utf-8"))
-    options = {**config.env.options, **facts.get("free_options", {})}
-    same = dataclasses.replace(config, env=dataclasses.replace(config.env, options=options))
-    key = _warm_start_key(same, model, chat, seed=facts["seed"])
-    if key != facts["key"]:
-        raise ValueError(
-            f"the bundled policy was made for configuration {facts['key']}, this run has {key} (environment, options, "
-            "network, tokenizer and recipe count); use model.init=warm_start to train one for this run"
-        )
-    return load_policy(BUNDLED_POLICY, model)
-
-
-def warm_start_key(config: Config) -> str:
-    """Content hash of the warm start that a configuration names."""
-    return _warm_start_key(config, model_config(config.model.preset), ChatFormat(Tokenizer.tiny()), seed=0)
-
-
-def _warm_start_key(config: Config, model: ModelConfig, chat: ChatFormat, *, seed: int) -> str:
-    return policy_key(
-        config.env.name,
-        dict(config.env.options),
-        model,
-        chat,
-        recipe(config.model.warm_start),
-        show_rewards=config.rollout.show_rewards,
-        seed=seed,
-    )
-
-
 def run_params(run: RunFolder, model: ModelConfig, step: int | None = None) -> Params:
     """Policy parameters of a run's saved step (the newest complete one by default).
 
@@ -331,10 +255,10 @@ def run_params(run: RunFolder, model: ModelConfig, step: int | None = None) -> P
       ValueError: no such checkpoint, or the run trained another network.
     """
     config = from_json(run.config_json())
-    if model_config(config.model.preset) != model:
+    if network(config) != model:
         raise ValueError(f"{run.path} trained model {config.model.preset!r}, this run wants {model.name!r}")
     mesh = make_mesh(data=1)
-    critic = _critic(config)
+    critic = _critic(config, model)
     critic_params = None if critic is None else init_critic(critic, jax.random.key(0))
     state = build_state(init_params(model, jax.random.key(0)), critic_params, *_optimizers(config, critic), mesh=mesh)
     with Checkpointer(run.checkpoints, keep=config.checkpoint.keep) as checkpointer:
@@ -344,5 +268,17 @@ def run_params(run: RunFolder, model: ModelConfig, step: int | None = None) -> P
         return checkpointer.restore(chosen, abstract_state(state, mesh))[0].params
 
 
-def _critic(config: Config) -> ModelConfig | None:
-    return model_config(config.model.critic_preset) if config.algorithm.advantage in NEEDS_CRITIC else None
+def _first_params(
+    config: Config, model: ModelConfig, chat: ChatFormat, mesh: Mesh, say: Callable[[str], None]
+) -> Params:
+    """The policy's first parameters, on the devices of a mesh."""
+
+    def newest(path: Path, wanted: ModelConfig) -> Params:
+        return run_params(RunFolder.open(path), wanted)
+
+    params = first_params(config, model, chat, say=say, run_params=newest, place=placement(mesh))
+    return jax.device_put(params, shardings(params, mesh))
+
+
+def _critic(config: Config, policy: ModelConfig) -> ModelConfig | None:
+    return critic_network(config, policy) if config.algorithm.advantage in NEEDS_CRITIC else None

@@ -9,10 +9,13 @@ import numpy as np
 
 from ragen_jax.models.sharding import replicated
 from ragen_jax.rollout.episodes import Rollout
-from ragen_jax.rollout.reasoning_pairs import first_turn_pairs, trajectory_pairs
+from ragen_jax.rollout.reasoning_pairs import draw_columns, first_turn_pairs, trajectory_pairs, turn_uniform_pairs
 from ragen_jax.training.build import Components
-from ragen_jax.training.evaluate import measure, named, score_pairs
-from ragen_jax.types import TrainState
+from ragen_jax.training.evaluate import measure, named, null_permutations, score_pairs
+from ragen_jax.types import CollapseState, Params, ReasoningPairs, TrainState
+
+# Spawn keys of a step's draws; the trajectory draws have the step alone.
+_COLUMNS, _TURNS = 2, 3
 
 
 def diagnose(
@@ -34,20 +37,48 @@ def diagnose(
         return state, {}
     bucket = parts.config.rollout.max_new_tokens
     pairs = first_turn_pairs(rollout.batch, rollout.info, bucket=bucket)
-    scores = score_pairs(parts, state.params, pairs)
-    numbers, collapse = measure(
-        scores, state.collapse, mix=settings.mix, std_eps=settings.std_eps, ema_decay=settings.ema_decay
-    )
-    metrics = named(numbers, "collapse/first_turn")
+    metrics, collapse = _measured(parts, state.params, pairs, "first_turn", step=step, collapse=state.collapse)
+    draws = {
+        "draws": settings.trajectory_samples,
+        "prompt_bucket": parts.config.rollout.prompt_bucket,
+        "bucket": bucket,
+    }
     if settings.trajectory:
-        draws = trajectory_pairs(
-            rollout.batch,
-            rollout.info,
-            draws=settings.trajectory_samples,
-            rng=np.random.default_rng(np.random.SeedSequence(parts.config.seed, spawn_key=(step,))),
-            prompt_bucket=parts.config.rollout.prompt_bucket,
-            bucket=bucket,
-        )
-        numbers, _ = measure(score_pairs(parts, state.params, draws), mix=settings.mix, std_eps=settings.std_eps)
-        metrics |= named(numbers, "collapse/trajectory")
+        pairs = trajectory_pairs(rollout.batch, rollout.info, rng=_rng(parts, step), **draws)
+        metrics |= _measured(parts, state.params, pairs, "trajectory", step=step)[0]
+    if settings.turn_uniform:
+        pairs = turn_uniform_pairs(rollout.batch, rollout.info, rng=_rng(parts, step, _TURNS), **draws)
+        metrics |= _measured(parts, state.params, pairs, "turn_uniform", step=step)[0]
     return dataclasses.replace(state, collapse=jax.device_put(collapse, replicated(parts.mesh))), metrics
+
+
+def _measured(
+    parts: Components,
+    params: Params,
+    pairs: ReasoningPairs,
+    family: str,
+    *,
+    step: int,
+    collapse: CollapseState | None = None,
+) -> tuple[dict[str, float], CollapseState]:
+    """Metrics of one family; with sampled columns there is no null, which needs them all."""
+    settings = parts.config.collapse
+    count = len(pairs.column_class)
+    columns = permutations = None
+    if 0 < settings.columns < count:
+        columns = draw_columns(count, sample=settings.columns, rng=_rng(parts, step, _COLUMNS))
+    else:
+        permutations = null_permutations(count, seed=parts.config.seed, draw=step)
+    numbers, collapse = measure(
+        score_pairs(parts, params, pairs, columns=columns),
+        collapse,
+        permutations=permutations,
+        mix=settings.mix,
+        std_eps=settings.std_eps,
+        ema_decay=settings.ema_decay,
+    )
+    return named(numbers, f"collapse/{family}"), collapse
+
+
+def _rng(parts: Components, *spawn_key: int) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence(parts.config.seed, spawn_key=spawn_key))
