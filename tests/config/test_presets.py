@@ -9,19 +9,26 @@ import sys
 import pytest
 
 from configs import PRESETS
+from configs._change import change
 from ragen_jax.config import Config, compose, from_json, to_json, validate
 from ragen_jax.config.schema import FilterSection
+from ragen_jax.core.filters import READINGS
 from ragen_jax.envs import env_config
 
 ENVIRONMENTS = ("frozen_lake", "sokoban", "countdown", "bandit")
 ALGORITHMS = ("ppo", "grpo", "dr_grpo", "dapo")
 
 
+# What a preset asks of its environment.
+COMPANIONS = {"replayed_variance": ("frozen_lake_tiny",)}  # noise, and one turn
+
+
 @pytest.mark.parametrize("name", list(PRESETS))
 def test_every_preset_composes_and_validates_alone(name):
-    config = compose(name)
+    names = (*COMPANIONS.get(name, ()), name)
+    config = compose(*names)
     validate(config)
-    assert config.preset == (name,)
+    assert config.preset == names
     assert from_json(to_json(config)) == config
 
 
@@ -117,3 +124,36 @@ def test_a_foreign_configs_package_is_said_clearly(monkeypatch, tmp_path):
     monkeypatch.delitem(sys.modules, "configs")
     with pytest.raises(ModuleNotFoundError, match="another project's"):
         compose("paper")
+
+
+FILTER_PRESETS = [name for name in PRESETS if PRESETS._targets[name].startswith("configs.filters:")]
+
+
+@pytest.mark.parametrize("name", FILTER_PRESETS)
+@pytest.mark.parametrize("provenance", ["paper", "reference_code"])
+def test_filter_presets_follow_any_provenance(name, provenance):
+    validate(compose(provenance, "frozen_lake_tiny", "grpo", name))
+    validate(compose(provenance, "frozen_lake_tiny", "dapo", name))
+
+
+def test_the_absolute_slack_is_the_provenance_presets_only():
+    assert compose("paper").filter.slack == 0.01
+    for name in FILTER_PRESETS:
+        assert compose(name).filter.slack == 0
+        if name not in ("top_p", "best_and_worst_4"):  # these leave it alone
+            assert compose("paper", name).filter.slack == 0
+
+
+def test_readings_are_presets():
+    for name, (score, mass) in READINGS.items():
+        section = compose("reference_code", f"top_p_{name}").filter
+        assert (section.rule, section.score, section.mass) == ("top_p", score, mass)
+    assert compose("paper", "top_p").filter.score == "reward_variance"
+
+
+def test_a_rule_without_rho_does_not_scale_the_loss_by_it():
+    assert compose("paper", "top_p_std").filter.loss_scale == "rho"
+    assert compose("paper", "top_k25").filter.loss_scale == "none"
+    kept = change(compose("paper"), filter={"loss_scale": "sqrt", "loss_scale_target": "advantages"})
+    section = PRESETS["top_k25"](kept).filter
+    assert (section.loss_scale, section.loss_scale_target) == ("sqrt", "advantages")

@@ -182,11 +182,58 @@ def test_filter_names():
         ("filter.rule=top_k", "filter.slack=0.01"),
         ("filter.rule=none", "filter.loss_scale=linear"),
         ("filter.rule=top_k", "filter.loss_scale=rho"),
+        ("filter.rule=none", "filter.score=reward_std"),
+        ("filter.rule=nonzero", "filter.score=length"),
+        ("filter.rule=nonzero", "filter.value=0.5"),
+        ("filter.rule=nonzero", "filter.include_zero=true"),
+        ("filter.rule=quartile", "filter.value=1", "filter.include_zero=true"),
+        ("filter.rule=min_p", "filter.mass=count"),
+        ("filter.mass=count", "filter.slack=0.01"),
+        ("filter.replays=4",),
+        ("filter.loss_scale_target=advantages",),
+        ("filter.best_and_worst=8",),
+        ("filter.best_and_worst=9",),
     ],
 )
 def test_filter_options_without_effect_are_refused(tokens):
     sentence = refused(*tokens)
     assert any(token.partition("=")[0] in sentence for token in tokens)
+
+
+def test_score_names():
+    assert "did you mean 'reward_std'" in refused("filter.score=reward_stdev")
+
+
+@pytest.mark.parametrize("score", ["reward_mean", "reward_sum", "reward_max"])
+@pytest.mark.parametrize("rule", ["top_p", "reverse_top_p", "min_p"])
+def test_scores_that_a_penalty_pulls_below_zero_have_no_mass(score, rule):
+    tokens = (f"filter.rule={rule}", f"filter.score={score}")
+    sentence = refused(*tokens)
+    assert f"filter.score={score}" in sentence and "rollout.format_penalty=-0.1" in sentence
+    accepted(*tokens, "filter.count_penalty=false")
+    accepted(*tokens, "rollout.format_penalty=0")
+    assert f"filter.score={score}" in refused(
+        *tokens, "rollout.format_penalty=0", "reward.overlong_buffer=8", "rollout.max_new_tokens=64"
+    )
+    accepted("filter.rule=top_k", f"filter.score={score}")
+    if rule == "top_p":
+        accepted(*tokens, "filter.mass=softmax")
+
+
+def test_replays_need_noise_and_one_turn():
+    lake = ("filter.score=replayed_variance", "env.max_actions_per_turn=10")
+    accepted(*lake, "env.max_turns=1", "filter.replays=4")
+    accepted(*lake, "env.max_turns=1", "env.slip_rate=0")
+    assert "env.max_turns=5" in refused(*lake)
+    for env in ("sokoban", "countdown"):
+        sentence = refused("filter.score=replayed_variance", f"env.name={env}", "env.max_turns=1")
+        assert f"env.name={env}" in sentence and "reward_variance" in sentence
+    accepted("filter.score=replayed_variance", "env.name=bandit")
+
+
+def test_best_and_worst_take_less_than_the_group():
+    accepted("filter.best_and_worst=7")
+    accepted("filter.rule=none", "filter.best_and_worst=3")
 
 
 # --- algorithm and model -----------------------------------------------------------------------------------------
