@@ -1,0 +1,51 @@
+"""Options of the WebShop environment."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ragen_jax.envs.base import EnvConfig
+
+_CHOICES = {"dataset": ("small", "full"), "goals": ("synthetic", "human"), "reward_mode": ("binary", "score")}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WebShopConfig(EnvConfig):
+    """Options of WebShop. An answer is one action, whatever stands in it, so ``action_separator`` is not read.
+
+    The split is by product: no product is wanted both in training and in validation.
+
+    Attributes:
+      folder: folder with the WebShop files, or such a folder below the one that the environment variable RAGEN_DATA_DIR
+        names, or below the cache; "" takes ``webshop`` in one of these two where it exists, else our own catalogue.
+      dataset: which files of the folder: "small" (``items_shuffle_1000.json``, ``items_ins_v2_1000.json``) or "full"
+        (the same names without ``_1000``).
+      goals: "synthetic" (the product's instruction and any combination of its options) or "human" (requests that people
+        wrote, ``items_human_ins.json``).
+      skip_malformed: leave malformed records out and count them, instead of refusing the file.
+      reward_mode: reward of a purchase: "binary" (1 for a full match, else 0) or "score" (the score itself).
+      show_attributes: product pages have a sub-page with the attributes that the score compares.
+      hints: give advice on how to shop, once, in the instructions.
+    """
+
+    max_turns: int = 9
+    max_actions_per_turn: int = 1
+    max_actions: int = 9
+    folder: str = ""
+    dataset: str = "small"
+    goals: str = "synthetic"
+    skip_malformed: bool = False
+    reward_mode: str = "binary"
+    show_attributes: bool = False
+    hints: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse values outside their range and options without effect."""
+        super().__post_init__()
+        if self.max_actions_per_turn != 1:
+            raise ValueError(f"max_actions_per_turn={self.max_actions_per_turn}: an answer is one action here, use 1")
+        for field, choices in _CHOICES.items():
+            if getattr(self, field) not in choices:
+                raise ValueError(f"{field}={getattr(self, field)!r}: use {' or '.join(map(repr, choices))}")
+        if self.hints and self.instructions == "terse":
+            raise ValueError("hints=True has no effect because instructions='terse' says nothing: use 'full'")
