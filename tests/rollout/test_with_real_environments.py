@@ -5,20 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ragen_jax.envs import ENVS, env_config
+from ragen_jax.envs import env_config
 from ragen_jax.envs.pool import EnvPool
 from ragen_jax.rollout.actor import collect
 from ragen_jax.rollout.audit import first_divergence
 from ragen_jax.rollout.metrics import rollout_metrics
 from ragen_jax.rollout.prompting import ChatFormat
 from ragen_jax.rollout.scripted import ScriptedPolicy
+from tests.env_fixtures import every_env
+
+
+ROOM = {"search_qa": (512, 20_000)}
+"""Tokens of a reply and of a row, where passages and long names need more than 128 and 4,000."""
 
 
 @pytest.mark.parametrize("style", ["terse", "full"])
-@pytest.mark.parametrize("name", list(ENVS))
+@every_env
 def test_episodes_pass_the_audit(chat: ChatFormat, name: str, style: str) -> None:
     rng = np.random.default_rng(0)
     config = env_config(name, instructions=style)
+    max_new_tokens, max_context = ROOM.get(name, (128, 4000))
     with EnvPool(name, config, groups=2, group_size=4, workers=2, step_timeout_s=10.0) as pool:
 
         def script(row: int, turn: int) -> str:
@@ -28,13 +34,13 @@ def test_episodes_pass_the_audit(chat: ChatFormat, name: str, style: str) -> Non
             return f"{demonstration.reasoning}</think><answer>{demonstration.answer}</answer>"
 
         rollout = collect(
-            ScriptedPolicy(chat.tokenizer, script, max_new_tokens=128),
+            ScriptedPolicy(chat.tokenizer, script, max_new_tokens=max_new_tokens),
             pool,
             chat,
             seeds=[3, 4],
             max_turns=config.max_turns,
-            max_new_tokens=128,
-            max_context=4000,
+            max_new_tokens=max_new_tokens,
+            max_context=max_context,
             prompt_bucket=32,
             length_bucket=32,
             observation_bucket=8,
