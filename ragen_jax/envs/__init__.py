@@ -30,6 +30,7 @@ ENVS = Registry(
         ("sokoban", "ragen_jax.envs.sokoban.env:Sokoban"),
         ("countdown", "ragen_jax.envs.countdown:Countdown"),
         ("search_qa", "ragen_jax.envs.search_qa:SearchQA"),
+        ("webshop", "ragen_jax.envs.webshop:WebShop"),
     ),
 )
 

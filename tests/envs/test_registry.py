@@ -70,7 +70,9 @@ def test_smoke(name: str, instructions: str) -> None:
 @every_env
 def test_skill_is_the_share_of_right_demonstrations(name: str) -> None:
     """One-turn plans where an environment has them, so that one demonstration decides an episode."""
-    options = {} if name in ("bandit", "countdown", "search_qa") else {"max_turns": 1, "max_actions_per_turn": 10}
+    options = (
+        {} if name in ("bandit", "countdown", "search_qa", "webshop") else {"max_turns": 1, "max_actions_per_turn": 10}
+    )
     options |= {"slip_rate": 0.0} if name == "frozen_lake" else {}
     env = make_env(name, **options)
     rng = np.random.default_rng(0)

@@ -27,9 +27,9 @@ _REQUESTS = (
     "could you order {article} {phrase}",
 )
 _DESCRIPTIONS = (
-    "{brand} made this {noun} for {use}. It is {feature}, and it keeps what it promises.",
-    "A {noun} that {brand} has sold for years: {feature}, simple and honest.",
-    "Chosen for {use}. The {noun} is {feature}; look at the features before you decide.",
+    "{brand} made this {noun} for {use}. It keeps what it promises; the features say what that is.",
+    "A {noun} that {brand} has sold for years, simple and honest.",
+    "Chosen for {use}. Look at the features before you decide.",
 )
 _BULLETS = (
     "{feature} - checked by {brand}",
@@ -54,7 +54,10 @@ class Catalogue:
 
 @dataclasses.dataclass(frozen=True)
 class _Design:
-    """A product before it is written down; ``features`` stand in title, description and a later bullet, in order."""
+    """A product before it is written down; its first feature stands in the title, the others in later bullets.
+
+    A search sees the title and not the later bullets, so it takes reading to tell the members of a family apart.
+    """
 
     kind: Kind
     brand: str
@@ -86,6 +89,7 @@ def make_catalogue(seed: int, *, products: int) -> Catalogue:
             asin = _asin(rng, catalogue.entries)
             catalogue.products.append(_record(asin, design, rng))
             catalogue.entries[asin] = _entry(design, rng)
+    np.random.default_rng(np.random.SeedSequence(seed)).shuffle(catalogue.products)  # families do not stand together
     return catalogue
 
 
@@ -136,14 +140,14 @@ def _distractor(first: _Design, change: int, rng: np.random.Generator) -> _Desig
 def _record(asin: str, design: _Design, rng: np.random.Generator) -> dict[str, Any]:
     kind = design.kind
     words = {"brand": design.brand, "noun": kind.noun, "use": design.use}
-    in_title, in_description, in_bullet = design.features
+    in_title, *in_bullets = design.features
     return {
         "asin": asin,
         "name": _title(design, in_title, rng),
-        "full_description": _pick(_DESCRIPTIONS, rng).format(**words, feature=in_description),
+        "full_description": _pick(_DESCRIPTIONS, rng).format(**words),
         "small_description": [
             _pick(_FIRST_BULLETS, rng).format(**words),
-            _pick(_BULLETS, rng).format(**words, feature=in_bullet),
+            *(_pick(_BULLETS, rng).format(**words, feature=feature) for feature in in_bullets),
         ],
         "pricing": _pricing(design.price, rng),
         "images": [],

@@ -1,4 +1,4 @@
-"""Scripted shoppers: one who knows the wanted product, one who clicks anything, and two who try to get by without care.
+"""Scripted shoppers: one who knows the wanted product, one who clicks anything, and three who buy the first result.
 
 The careful one writes demonstrations and shows that every goal can be met. The careless ones show what a shop pays to
 whoever does not read it.
@@ -83,8 +83,18 @@ def first_result(goal: Goal, page: Page) -> str:
     return _click(BACK)
 
 
-def every_option(goal: Goal, page: Page) -> str:
-    """As ``first_result``, but choose the options first that read like the request: a good match, not a read one."""
+def first_values(goal: Goal, page: Page) -> str:
+    """As ``first_result``, but choose the first value of every option before buying."""
+    if isinstance(page, ItemPage):
+        chosen = dict(page.chosen)
+        for label, (name, _) in page.labels().items():
+            if name not in chosen:
+                return _click(label)
+    return first_result(goal, page)
+
+
+def fitting_values(goal: Goal, page: Page) -> str:
+    """As ``first_result``, but choose the option values that the request names before buying."""
     if isinstance(page, ItemPage):
         chosen = dict(page.chosen)
         request = f" {' '.join(words(goal.text))} "
