@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ragen_jax.core import filters
+from ragen_jax.core.scores import ScoreInputs, group_scores
 
 SCORES = np.array([0.0, 4.0, 1.0, 3.0, 0.0, 2.0, 5.0, 6.0], np.float32)
 FLAT = SCORES == 0
@@ -155,3 +156,48 @@ def test_golden_selections(golden_dir):
             assert int(result.kept_count) == len(case["selected"]), case
         compared += 1
     assert compared > 200
+
+
+SCORE_OF_METRIC = {"reward_variance": "reward_std", "reward": "reward_mean", "reward_sum": "reward_sum"}
+OPTIONS = {"include_zero": True, "top_p_prob_mode": "linear", "selection_eps": 0.01, "filter_type": "largest"}
+
+
+def golden_batches(golden):
+    """(score [P], case) of every case that was run; the file's entropy variance is a standard deviation."""
+    for case in golden["cases"]:
+        rewards = np.array(golden["reward_matrices"][case["reward_matrix"]], np.float32)
+        inputs = ScoreInputs(rewards=rewards, valid=np.ones(rewards.shape, bool))
+        yield group_scores(SCORE_OF_METRIC[case["metric"]], inputs), case
+    for case in golden["length_entropy_cases"]:
+        lengths = np.array(case["lengths"], np.float32)
+        inputs = ScoreInputs(rewards=lengths, valid=np.ones(lengths.shape, bool), lengths=lengths)
+        if "token_entropies" in case:
+            tokens = np.array(case["token_entropies"], np.float64)
+            mask = np.arange(tokens.shape[1]) < lengths.reshape(-1, 1)
+            means = (tokens * mask).sum(1) / mask.sum(1)
+            inputs = inputs._replace(entropies=means.reshape(lengths.shape).astype(np.float32))
+        score = group_scores(case["metric"], inputs)
+        yield np.sqrt(score) if case["metric"] == "entropy_variance" else score, case
+
+
+def test_golden_batches(golden_dir):
+    """From rewards, lengths and entropies to the kept rows."""
+    golden = json.loads((golden_dir / "rollout_filter_batch.json").read_text())
+    compared = set()
+    for scores, case in golden_batches(golden):
+        config = OPTIONS | case["config"]
+        if case.get("error") or not comparable(np.asarray(scores).tolist(), config):
+            continue
+        linear = config["strategy"] == "top_p" and config["top_p_prob_mode"] == "linear"
+        result = run(
+            RULES[config["strategy"], config["filter_type"]],
+            config["value"],
+            scores=np.asarray(scores),
+            include_zero=config["include_zero"],
+            slack=config["selection_eps"] if linear and config["value"] < 1 else 0.0,
+            mass=config["top_p_prob_mode"] if config["strategy"] == "top_p" else "linear",
+        )
+        group = len((case.get("lengths") or golden["reward_matrices"][case["reward_matrix"]])[0])
+        assert kept(result) == sorted({row // group for row in case["kept_rows"]}), case
+        compared.add(case["metric"])
+    assert compared == {"reward_variance", "reward", "reward_sum", "length", "entropy", "entropy_variance"}
