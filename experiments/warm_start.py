@@ -1,8 +1,7 @@
 """Train, or load from the cache, the supervised start of a tiny preset, and measure it on the validation prompts.
 
 python -m experiments.warm_start preset=countdown_tiny
-python -m experiments.warm_start preset=frozen_lake_tiny,grpo,no_filter export=ragen_jax/assets/tiny_policy \
-    free=locked_share   # the bundled policy
+python -m experiments.warm_start preset=frozen_lake_tiny export=ragen_jax/assets/tiny_policy   # the bundled policy
 """
 
 from __future__ import annotations
@@ -19,15 +18,13 @@ import numpy as np
 from experiments._logging import log_to_stderr
 from experiments._main import run_main
 from ragen_jax.config import parse
-from ragen_jax.training.build import build, warm_start_key
+from ragen_jax.training.build import build
 from ragen_jax.training.compile_counter import configure_compilation_cache
 from ragen_jax.training.evaluate import validate_policy
+from ragen_jax.training.policies import warm_start_key
 from ragen_jax.training.warm_start import save_policy
 
-OWN = {
-    "export": "folder that gets a copy of the policy",
-    "free": "environment options, a,b, that a run which begins from the exported policy may set differently",
-}
+OWN = {"export": "folder that gets a copy of the policy"}
 
 
 def main(argv: Sequence[str]) -> None:
@@ -47,15 +44,7 @@ def main(argv: Sequence[str]) -> None:
         target = Path(parsed.rest["export"])
         command = f"python -m experiments.warm_start {' '.join(argv)}"
         params = jax.tree.map(np.asarray, parts.state.params)
-        free = [name for name in parsed.rest.get("free", "").split(",") if name]
-        facts = {
-            "key": warm_start_key(config),
-            "free_options": {name: config.env.options[name] for name in free},
-            "seed": 0,
-            "command": command,
-            "measured": numbers,
-        }
-        save_policy(target, params, facts)
+        save_policy(target, params, {"key": warm_start_key(config), "seed": 0, "command": command, "measured": numbers})
         sys.stdout.write(f"policy written to {target}\n")
 
 

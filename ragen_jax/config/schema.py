@@ -38,20 +38,26 @@ class ModelSection:
     """Which network and where its parameters come from.
 
     Attributes:
-      preset: a key of ``ragen_jax.models.config.PRESETS``.
+      preset: a key of ``ragen_jax.models.config.PRESETS``, or "folder": the shapes of the Hugging Face folder in
+        ``init``.
       init: "random"; "warm_start" (supervised start for this environment, cached by content hash); "bundled" (the
-        small policy that ships with the package); or the path of a run folder or policy folder.
+        small policy that ships with the package); or the path of a Hugging Face folder, run folder or policy folder.
+      tokenizer: folder of a tokenizer; "" = that of the Hugging Face folder in ``init``, else the tiny one.
       warm_start: a key of ``ragen_jax.training.warm_start.PRESETS``: the recipe that ``init="warm_start"`` follows and
         by which ``init="bundled"`` is checked; other values of ``init`` leave it unread.
-      critic_preset: network of the critic, for algorithms that need one.
+      critic_preset: network of the critic, for algorithms that need one; "policy" = shapes and first parameters of the
+        policy.
       compute_dtype: dtype of activations; log-probs, softmax and losses are float32 always.
+      param_dtype: dtype of the parameters; with "bfloat16" the optimiser keeps a float32 master copy.
     """
 
     preset: str = "tiny"
     init: str = "random"
+    tokenizer: str = ""
     warm_start: str = ""
     critic_preset: str = "tiny-critic"
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
+    param_dtype: Literal["float32", "bfloat16"] = "float32"
 
 
 @dataclasses.dataclass(frozen=True)

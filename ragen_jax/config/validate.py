@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from ragen_jax.config.algorithm_rules import ALGORITHM_RULES, warn
 from ragen_jax.config.filter_rules import filter_problems
 from ragen_jax.config.schema import Config
 from ragen_jax.config.serial import flatten
@@ -41,6 +42,7 @@ _AT_LEAST = {
     "filter.best_and_worst": 0,
     "filter.max_attempts": 1,
     "filter.max_empty_steps": 0,
+    "reward.overlong_buffer": 0,
     "algorithm.clip_high": 0,
     "algorithm.entropy_coef": 0,
     "algorithm.kl_coef": 0,
@@ -102,11 +104,7 @@ def validate(config: Config) -> None:
     problems = [problem for rule in _RULES for problem in rule(config)]
     if problems:
         raise ValueError("\n".join(problems))
-    if config.algorithm.kl_coef > 0 and config.algorithm.kl_estimator == "k1":
-        logger.warning(
-            "algorithm.kl_estimator=k1 as a loss has a gradient of zero on average: it adds noise and no pull towards "
-            "the reference policy; k3 or k2 pull"
-        )
+    warn(config)
 
 
 def check_mesh(config: Config, device_count: int) -> None:
@@ -235,56 +233,25 @@ def _batches(config: Config) -> Iterator[str]:
         )
 
 
-def _algorithm(config: Config) -> Iterator[str]:
-    from ragen_jax.core.advantages import ADVANTAGES
-
-    section = config.algorithm
-    if section.advantage not in ADVANTAGES:
-        yield f"algorithm.advantage: {unknown_name('advantage', section.advantage, ADVANTAGES)}"
-        return
-    if section.advantage == "gae":
-        if not config.model.critic_preset:
-            yield (
-                "algorithm.advantage=gae needs a critic and model.critic_preset is empty; name one, for example "
-                "model.critic_preset=tiny-critic"
-            )
-        if not section.normalize_by_std:
-            yield (
-                "algorithm.normalize_by_std=False has no effect with algorithm.advantage=gae; use "
-                "algorithm.advantage=grpo, or algorithm.whiten for GAE"
-            )
-    else:
-        if config.rollout.group_size < 2:
-            yield (
-                f"rollout.group_size={config.rollout.group_size} with algorithm.advantage={section.advantage}: a "
-                "group-relative advantage needs at least 2 rollouts per prompt"
-            )
-        for name in ("gamma", "lam"):
-            if getattr(section, name) != 1.0:
-                yield (
-                    f"algorithm.{name}={getattr(section, name)} has no effect with "
-                    f"algorithm.advantage={section.advantage}, which uses whole returns; use 1, or advantage gae"
-                )
-    if section.clip_dual != 0 and section.clip_dual <= 1:
-        yield f"algorithm.clip_dual={section.clip_dual} must be above 1, or 0 to switch it off"
-    if section.kl_coef == 0 and section.kl_estimator != type(section)().kl_estimator:
-        yield (
-            f"algorithm.kl_estimator={section.kl_estimator} has no effect with algorithm.kl_coef=0; set a coefficient "
-            "or leave the estimator out"
-        )
-
-
 def _model(config: Config) -> Iterator[str]:
     from ragen_jax.models.config import PRESETS
 
     model = config.model
     for name, preset in (("preset", model.preset), ("critic_preset", model.critic_preset)):
-        if preset not in PRESETS and not (name == "critic_preset" and preset == ""):
+        own = {"preset": ("folder",), "critic_preset": ("", "policy")}[name]
+        if preset not in PRESETS and preset not in own:
             yield f"model.{name}: {unknown_name('model preset', preset, PRESETS)}"
     if model.init in ("warm_start", "bundled") and not model.warm_start:
         yield (
             f"model.init={model.init} needs model.warm_start, which is empty; name a preset of "
             "ragen_jax.training.warm_start.PRESETS"
+        )
+    if model.tokenizer and not (Path(model.tokenizer) / "tokenizer.json").is_file():
+        yield f"model.tokenizer={model.tokenizer} has no tokenizer.json; name the folder of a Hugging Face tokenizer"
+    if model.param_dtype == "bfloat16" and model.compute_dtype == "float32":
+        yield (
+            "model.param_dtype=bfloat16 with model.compute_dtype=float32 would compute in more digits than the "
+            "parameters have; use model.compute_dtype=bfloat16"
         )
     words = ("random", "warm_start", "bundled")
     if model.init not in words and not Path(model.init).is_dir():
@@ -348,7 +315,7 @@ _RULES: tuple[Callable[[Config], Iterator[str]], ...] = (
     _rollout,
     _batches,
     filter_problems,
-    _algorithm,
+    *ALGORITHM_RULES,
     _model,
     _validation,
     _collapse,

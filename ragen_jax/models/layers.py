@@ -14,11 +14,11 @@ from ragen_jax.types import Array, Params
 MASKED = -1e30  # finite: a fully masked row must not become NaN
 
 
-def rms_norm(x: Array, weight: Array, *, eps: float) -> Array:
+def rms_norm(x: Array, weight: Array, *, eps: float) -> jax.Array:
     """Root-mean-square norm over the last axis, in float32, scaled after the cast back."""
     y = x.astype(jnp.float32)
     y = y * jax.lax.rsqrt(jnp.mean(y * y, axis=-1, keepdims=True) + eps)
-    return y.astype(x.dtype) * weight.astype(x.dtype)
+    return jnp.asarray(y.astype(x.dtype) * weight.astype(x.dtype))
 
 
 def rotary(positions: Array, config: ModelConfig) -> tuple[Array, Array]:

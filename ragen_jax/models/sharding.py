@@ -7,6 +7,7 @@ Parameters follow (name pattern -> axes) rules, batches are split over ``data`` 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -52,8 +53,17 @@ def shardings(tree: Any, mesh: Mesh) -> Any:
     return jax.tree_util.tree_map_with_path(lambda path, leaf: _leaf_sharding(path, leaf, mesh), tree)
 
 
+def placement(mesh: Mesh) -> Callable[[str, np.ndarray], jax.Array]:
+    """A function that puts one parameter, named by its path, on its devices: what a loader calls leaf by leaf."""
+    return lambda name, leaf: jax.device_put(leaf, _named_sharding(name, leaf, mesh))
+
+
 def _leaf_sharding(path: tuple[Any, ...], leaf: Any, mesh: Mesh) -> NamedSharding:
     name = "/".join(str(getattr(key, "key", getattr(key, "name", key))) for key in path)
+    return _named_sharding(name, leaf, mesh)
+
+
+def _named_sharding(name: str, leaf: Any, mesh: Mesh) -> NamedSharding:
     for pattern, spec in RULES:
         if not re.search(pattern, name) or len(leaf.shape) != len(spec):
             continue

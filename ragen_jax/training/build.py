@@ -35,9 +35,17 @@ from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.rollout.policy import Policy
 from ragen_jax.rollout.prompting import ChatFormat
 from ragen_jax.sampling.sampler import Sampler, SamplerConfig
+from ragen_jax.training.policies import (
+    chat_format,
+    check_vocabulary,
+    critic_network,
+    first_params,
+    is_hf_folder,
+    network,
+    same_shapes,
+)
 from ragen_jax.training.run_folder import RunFolder
 from ragen_jax.training.shaping import add_overlong
-from ragen_jax.training.policies import chat_format, check_vocabulary, critic_network, first_params, network
 from ragen_jax.types import Params, TrainState
 
 logger = logging.getLogger(__name__)
@@ -278,6 +286,29 @@ def _first_params(
 
     params = first_params(config, model, chat, say=say, run_params=newest, place=placement(mesh))
     return jax.device_put(params, shardings(params, mesh))
+
+
+def needs_initial(config: Config) -> bool:
+    """True when a run needs what ``model.init`` names also after a resume.
+
+    That is so for a KL reference, for a scorer that is frozen at the first parameters, and for a Hugging Face folder,
+    whose shapes and tokenizer the run takes.
+    """
+    frozen = config.algorithm.kl_coef > 0 or config.collapse.scorer == "initial"
+    return frozen or is_hf_folder(config.model.init)
+
+
+def _scorer(config: Config, model: ModelConfig, initial: Params | None, mesh: Mesh) -> Params | None:
+    """Frozen parameters that score reasonings; None for the current policy."""
+    name = config.collapse.scorer
+    if name == "current":
+        return None
+    if name == "initial":
+        return initial
+    named = dataclasses.replace(config, model=dataclasses.replace(config.model, init=name))
+    if not same_shapes(network(named), model):
+        raise ValueError(f"collapse.scorer={name} holds another network than the policy, {model.name!r}")
+    return _first_params(named, model, chat_format(config), mesh, logger.info)
 
 
 def _critic(config: Config, policy: ModelConfig) -> ModelConfig | None:

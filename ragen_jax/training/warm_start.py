@@ -230,7 +230,8 @@ def policy_key(
         "format": FORMAT,
         "env": env_name,
         "options": full,
-        "model": dataclasses.asdict(model),
+        # Features that are off are left out, so that a feature which comes later does not change the key.
+        "model": {name: value for name, value in dataclasses.asdict(model).items() if value},
         "vocabulary": [chat.tokenizer.token_bytes(token).hex() for token in range(chat.tokenizer.vocab_size)],
         "template": [chat.first_text("task", "state"), chat.next_text("state")],
         "recipe": dataclasses.asdict(settings),

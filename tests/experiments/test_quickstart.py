@@ -8,7 +8,8 @@ import pytest
 
 from experiments.quickstart import arms, compare
 from ragen_jax.config import flatten
-from ragen_jax.training.build import BUNDLED_POLICY, initial_policy
+from ragen_jax.training.build import initial_policy
+from ragen_jax.training.policies import BUNDLED_POLICY
 
 
 def _differences(*argv: str) -> set[str]:

@@ -1,0 +1,175 @@
+"""Which network, tokenizer and first parameters a configuration names."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ragen_jax.config.schema import Config
+from ragen_jax.models.config import ModelConfig, model_config
+from ragen_jax.models.convert import load_model
+from ragen_jax.models.hf_config import read_model_config
+from ragen_jax.models.transformer import init_params
+from ragen_jax.rollout.prompting import ChatFormat
+from ragen_jax.rollout.tokenizer import TINY_FOLDER, Tokenizer
+from ragen_jax.training.warm_start import load_policy, policy_key, recipe, warm_start
+from ragen_jax.types import Array, Params
+
+BUNDLED_POLICY = Path(__file__).parent.parent / "assets" / "tiny_policy"
+Place = Callable[[str, np.ndarray], Array]
+
+
+def is_hf_folder(path: str | Path) -> bool:
+    """True for a folder with the ``config.json`` of a Hugging Face model (a run folder has one of another kind)."""
+    file = Path(path) / "config.json"
+    return file.is_file() and "model_type" in json.loads(file.read_text(encoding="utf-8"))
+
+
+def network(config: Config) -> ModelConfig:
+    """Shapes of the policy: a preset, or those of the Hugging Face folder that ``model.init`` names.
+
+    Raises:
+      ValueError: ``model.preset=folder`` without such a folder, or a preset of other shapes than the folder's.
+      KeyError: an unknown preset.
+    """
+    section = config.model
+    found = read_model_config(section.init) if is_hf_folder(section.init) else None
+    if section.preset == "folder":
+        if found is None:
+            raise ValueError(
+                f"model.preset=folder takes the shapes of a Hugging Face folder, but model.init={section.init} is none"
+            )
+        return found
+    preset = model_config(section.preset)
+    if found is not None and not same_shapes(found, preset):
+        raise ValueError(
+            f"model.init={section.init} holds another network than model.preset={section.preset}; use "
+            "model.preset=folder"
+        )
+    return preset
+
+
+def critic_network(config: Config, policy: ModelConfig) -> ModelConfig:
+    """Shapes of the critic; ``model.critic_preset=policy`` takes those of the policy."""
+    return policy if config.model.critic_preset == "policy" else model_config(config.model.critic_preset)
+
+
+def tokenizer_folder(config: Config) -> Path:
+    """``model.tokenizer``, else the tokenizer of a Hugging Face folder named by ``model.init``, else the tiny one."""
+    section = config.model
+    if section.tokenizer:
+        return Path(section.tokenizer)
+    return Path(section.init) if is_hf_folder(section.init) else TINY_FOLDER
+
+
+def chat_format(config: Config) -> ChatFormat:
+    """Tokenizer and chat template of a configuration; templates that rewrite earlier turns are refused."""
+    return ChatFormat(Tokenizer.from_folder(tokenizer_folder(config)))
+
+
+def check_vocabulary(chat: ChatFormat, model: ModelConfig) -> None:
+    """Refuse a tokenizer with more ids than the embedding has rows.
+
+    Raises:
+      ValueError: names both sizes.
+    """
+    if chat.tokenizer.vocab_size > model.vocab_rows:
+        raise ValueError(
+            f"tokenizer {chat.tokenizer.name!r} uses {chat.tokenizer.vocab_size} ids, model {model.name!r} has "
+            f"{model.vocab_rows} rows: choose a larger model.preset"
+        )
+
+
+def first_params(
+    config: Config,
+    model: ModelConfig,
+    chat: ChatFormat,
+    *,
+    say: Callable[[str], None],
+    run_params: Callable[[Path, ModelConfig], Params],
+    place: Place | None = None,
+) -> Params:
+    """Parameters of the policy before the first step.
+
+    Args:
+      config: the configuration.
+      model: from :func:`network`.
+      chat: from :func:`chat_format`.
+      say: is told in words about what takes time.
+      run_params: reads the newest parameters of a run folder.
+      place: puts a leaf of a Hugging Face model on its devices as soon as it is read.
+
+    Raises:
+      ValueError: what was named does not fit the configuration.
+    """
+    init = config.model.init
+    if init == "random":
+        return _cast(init_params(model, jax.random.key(config.seed)), config)
+    if init == "bundled":
+        return _cast(_bundled(config, model, chat), config)
+    if init == "warm_start":
+        return _cast(
+            warm_start(
+                config.env.name,
+                dict(config.env.options),
+                model,
+                chat,
+                recipe(config.model.warm_start),
+                show_rewards=config.rollout.show_rewards,
+                say=say,
+            ),
+            config,
+        )
+    path = Path(init)
+    if is_hf_folder(path):
+        say(f"loading {path.name}")
+        return load_model(path, dtype=config.model.param_dtype, place=place)[1]
+    if (path / "policy.safetensors").exists():
+        return _cast(load_policy(path, model), config)
+    return _cast(run_params(path, model), config)
+
+
+def warm_start_key(config: Config) -> str:
+    """Content hash of the warm start that a configuration names."""
+    return _warm_start_key(config, network(config), chat_format(config), seed=0)
+
+
+def _warm_start_key(config: Config, model: ModelConfig, chat: ChatFormat, *, seed: int) -> str:
+    return policy_key(
+        config.env.name,
+        dict(config.env.options),
+        model,
+        chat,
+        recipe(config.model.warm_start),
+        show_rewards=config.rollout.show_rewards,
+        seed=seed,
+    )
+
+
+def _bundled(config: Config, model: ModelConfig, chat: ChatFormat) -> Params:
+    facts = json.loads((BUNDLED_POLICY / "policy.json").read_text(encoding="utf-8"))
+    key = _warm_start_key(config, model, chat, seed=facts["seed"])
+    if key != facts["key"]:
+        raise ValueError(
+            f"the bundled policy was made for configuration {facts['key']}, this run has {key} (environment, options, "
+            "network, tokenizer and recipe count); use model.init=warm_start to train one for this run"
+        )
+    return load_policy(BUNDLED_POLICY, model)
+
+
+def same_shapes(first: ModelConfig, second: ModelConfig) -> bool:
+    """True when two networks differ at most in name, stated context and the scale of random weights."""
+    alike = dataclasses.replace(first, name=second.name, init_scale=second.init_scale, max_context=second.max_context)
+    return alike == second
+
+
+def _cast(params: Params, config: Config) -> Params:
+    dtype = jnp.dtype(config.model.param_dtype)
+    cast: Params = jax.tree.map(lambda leaf: leaf.astype(dtype), params)
+    return cast
