@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import re
 import sys
 import threading
@@ -65,6 +66,7 @@ class Bm25Index:
             import bm25s
         import Stemmer
 
+        logging.getLogger("bm25s").setLevel(logging.WARNING)  # it sets itself to DEBUG and tells of every index
         self.passages = tuple(passages)
         self._stemmer = Stemmer.Stemmer("english")
         self._lock = threading.Lock()  # a stemmer has an inner state
