@@ -1,4 +1,4 @@
-"""Prompt filters. They keep what a provenance preset says about the penalty, attempts and empty batches.
+"""Prompt filters. They keep what an earlier preset says about the penalty, attempts and empty batches.
 
 ``top_p`` leaves score, mass, slack and loss scale to the provenance preset too; every other preset here names its rule
 whole, so that it means the same after any of them.
@@ -22,7 +22,7 @@ def no_filter(config: Config) -> Config:
 
 def top_p(config: Config) -> Config:
     """Keep the prompts that hold 90 % of the reward variance of the batch (RAGEN-2 section 3.3)."""
-    return change(config, filter={"rule": "top_p", "value": 0.9})
+    return change(config, filter={"rule": "top_p", "value": 0.9, "refill": False})
 
 
 def top_p_variance(config: Config) -> Config:
@@ -106,6 +106,7 @@ def _rule(config: Config, rule: str, value: float, **changes: Any) -> Config:
     whole = {
         "rule": rule,
         "value": value,
+        "refill": False,
         "score": _DEFAULT.score,
         "mass": _DEFAULT.mass,
         "slack": _DEFAULT.slack,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from configs._change import change
+from configs.algorithms._fields import algorithm
 from ragen_jax.config.schema import Config
 
 
@@ -11,15 +12,5 @@ def dr_grpo(config: Config) -> Config:
 
     The constant keeps the scale of the loss near that of a mean (a bare token sum is larger by the row length).
     """
-    return change(
-        config,
-        algorithm={
-            "advantage": "grpo",
-            "normalize_by_std": False,
-            "gamma": 1.0,
-            "lam": 1.0,
-            "clip_low": 0.2,
-            "clip_high": 0.28,
-            "aggregation": "seq-mean-token-sum-norm",
-        },
-    )
+    changes = algorithm(advantage="grpo", normalize_by_std=False, aggregation="seq-mean-token-sum-norm")
+    return change(config, algorithm=changes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from configs._change import change
+from configs.algorithms._fields import algorithm
 from ragen_jax.config.schema import Config
 
 
@@ -12,15 +13,4 @@ def grpo(config: Config) -> Config:
     Every row weighs the same. A token mean would weigh long rows more, and in tasks whose failures are long it pushes
     the tokens that all rows share down on balance.
     """
-    return change(
-        config,
-        algorithm={
-            "advantage": "grpo",
-            "normalize_by_std": True,
-            "gamma": 1.0,
-            "lam": 1.0,
-            "clip_low": 0.2,
-            "clip_high": 0.28,
-            "aggregation": "seq-mean-token-mean",
-        },
-    )
+    return change(config, algorithm=algorithm(advantage="grpo", aggregation="seq-mean-token-mean"))

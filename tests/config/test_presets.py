@@ -16,7 +16,8 @@ from ragen_jax.core.filters import READINGS
 from ragen_jax.envs import env_config
 
 ENVIRONMENTS = ("frozen_lake", "sokoban", "countdown", "bandit")
-ALGORITHMS = ("ppo", "grpo", "dr_grpo", "dapo")
+CRITIC_FREE = ("grpo", "dr_grpo", "reinforce", "rloo", "reinforce_plus_plus", "reinforce_plus_plus_baseline")
+ALGORITHMS = ("ppo", "ppo_bi_level", *CRITIC_FREE, "dapo")
 
 
 # What a preset asks of its environment.
@@ -34,7 +35,10 @@ def test_every_preset_composes_and_validates_alone(name):
 
 @pytest.mark.parametrize(
     ("provenance", "env", "size", "algorithm"),
-    list(itertools.product(("paper", "reference_code"), ENVIRONMENTS, ("", "_tiny"), ALGORITHMS)),
+    [
+        *itertools.product(("paper", "reference_code"), ENVIRONMENTS, ("", "_tiny"), ("ppo", "grpo", "dapo")),
+        *itertools.product(("paper", "reference_code"), ENVIRONMENTS[:1], ("", "_tiny"), ALGORITHMS),
+    ],
 )
 def test_every_combination_validates(provenance, env, size, algorithm):
     validate(compose(provenance, env + size, algorithm))
@@ -96,10 +100,13 @@ def test_algorithms():
     assert dr_grpo.aggregation == "seq-mean-token-sum-norm"
     dapo = compose("paper", "dapo")
     assert (dapo.algorithm.clip_low, dapo.algorithm.clip_high) == (0.2, 0.28)
-    assert dapo.algorithm.aggregation == "token-mean"
-    assert dapo.filter == FilterSection(rule="nonzero")
+    assert (dapo.algorithm.aggregation, dapo.algorithm.normalizer) == ("token-mean", "kept")
+    assert (dapo.filter.rule, dapo.filter.refill, dapo.filter.count_penalty) == ("nonzero", True, False)
+    assert dapo.filter.max_attempts > 1 and dapo.algorithm.kl_coef == 0
+    assert compose("countdown_tiny", "dapo").reward.overlong_buffer == 11  # a fifth of its 56 tokens
+    assert not compose("paper", "dapo", "top_p").filter.refill  # its rule looks at the whole batch
     # An algorithm after another leaves nothing of it.
-    for first, second in itertools.permutations(ALGORITHMS[:3], 2):
+    for first, second in itertools.permutations((*ALGORITHMS[:2], *CRITIC_FREE), 2):
         assert compose(first, second).algorithm == compose(second).algorithm
 
 

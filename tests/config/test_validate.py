@@ -55,19 +55,6 @@ def test_every_problem_is_named_at_once():
 # --- C42 and batches ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("advantage", ["grpo", "rloo", "reinforce"])
-def test_c42_group_of_one_with_a_group_relative_advantage(advantage):
-    sentence = refused("rollout.group_size=1", f"algorithm.advantage={advantage}")
-    assert "rollout.group_size=1" in sentence
-    assert f"algorithm.advantage={advantage}" in sentence
-    assert "at least 2" in sentence
-
-
-def test_group_of_one_with_a_critic_is_fine_without_a_filter():
-    accepted("preset=ppo", "rollout.group_size=1")
-    assert "a variance needs at least 2" in refused("preset=ppo,top_p", "rollout.group_size=1")
-
-
 def test_c42_minibatch_that_does_not_divide_names_both_numbers():
     sentence = refused("rollout.prompts=10", "algorithm.minibatch_groups=4")
     assert "algorithm.minibatch_groups=4" in sentence
@@ -236,44 +223,7 @@ def test_best_and_worst_take_less_than_the_group():
     accepted("filter.rule=none", "filter.best_and_worst=3")
 
 
-# --- algorithm and model -----------------------------------------------------------------------------------------
-
-
-def test_advantage_names():
-    assert "did you mean 'grpo'" in refused("algorithm.advantage=grop")
-
-
-def test_gae_needs_a_critic():
-    sentence = refused("algorithm.advantage=gae", "model.critic_preset=")
-    assert "model.critic_preset" in sentence
-    accepted("model.critic_preset=")
-
-
-@pytest.mark.parametrize(
-    "tokens",
-    [
-        ("algorithm.advantage=gae", "algorithm.normalize_by_std=false"),
-        ("algorithm.advantage=grpo", "algorithm.lam=0.9"),
-        ("algorithm.advantage=rloo", "algorithm.gamma=0.9"),
-        ("algorithm.kl_estimator=k2",),
-    ],
-)
-def test_algorithm_options_without_effect_are_refused(tokens):
-    assert "has no effect" in refused(*tokens)
-
-
-def test_dual_clip():
-    assert "algorithm.clip_dual=0.5" in refused("algorithm.clip_dual=0.5")
-    accepted("algorithm.clip_dual=0")
-
-
-def test_k1_as_a_loss_is_a_choice_with_a_warning(caplog):
-    with caplog.at_level(logging.WARNING):
-        accepted("algorithm.kl_coef=0.01", "algorithm.kl_estimator=k1")
-    assert "zero on average" in caplog.text
-    caplog.clear()
-    accepted("algorithm.kl_coef=0.01")
-    assert not caplog.text
+# --- model ---------------------------------------------------------------------------------------------------------
 
 
 def test_model_names_and_starts(tmp_path):
