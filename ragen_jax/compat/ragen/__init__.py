@@ -13,6 +13,7 @@ from ragen_jax.compat.ragen.advantages import (
     reinforce_plus_plus_baseline_advantages,
     rloo_advantages,
 )
+from ragen_jax.compat.ragen.batches import adjust_rows
 from ragen_jax.compat.ragen.buckets import Bucket, scale_group_counts, split_into_buckets
 from ragen_jax.compat.ragen.collapse import (
     EmaState,
@@ -36,6 +37,7 @@ __all__ = [
     "GroupAdvantages",
     "ParsedResponse",
     "TurnScores",
+    "adjust_rows",
     "collapse_metrics",
     "collapse_metrics_with_ema",
     "cross_log_probs",

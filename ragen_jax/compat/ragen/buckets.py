@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-FIXED_EDGES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)  # left ends of [0, 1) ... [4, 5), [5, inf)
+from ragen_jax.core.snr import rv_buckets
+
+FIXED_EDGES = (1.0, 2.0, 3.0, 4.0, 5.0)  # of the buckets [0, 1), [1, 2) ... [5, inf), reward units
 
 
 class Bucket(NamedTuple):
@@ -38,7 +40,7 @@ def split_into_buckets(
     """Split groups by their reward standard deviation; "bucket_1" holds the smallest, "all" everything.
 
     "quantile" sorts by std (ties in group order) and gives each bucket ``floor(n / bucket_count)`` groups, the rest to
-    the last; fewer groups than buckets make one bucket a group. "fixed_rv" uses the edges 0, 1, 2, 3, 4, 5 whatever
+    the last; fewer groups than buckets make one bucket a group. "fixed_rv" uses the edges 1, 2, 3, 4, 5 whatever
     ``bucket_count`` says, and leaves empty buckets out. The released code calls the std a variance here as well.
 
     Args:
@@ -65,14 +67,17 @@ def split_into_buckets(
         raise ValueError(f"group_std holds {std[~(np.isfinite(std) & (std >= 0))][0]}; a std is a number of at least 0")
     if bucket_count < 1 or rows_per_group < 1:
         raise ValueError(f"bucket_count={bucket_count} and rows_per_group={rows_per_group} must be at least 1")
+    order = np.arange(std.size)
+    members = {"all": order}
     if mode == "quantile":
-        members = _quantiles(std, bucket_count)
+        bucket = np.asarray(rv_buckets(std, count=bucket_count))
+        order = np.argsort(std, kind="stable")
     elif mode == "fixed_rv":
-        members = _fixed(std)
+        bucket = np.asarray(rv_buckets(std, edges=FIXED_EDGES))
     else:
         raise ValueError(f"unknown mode {mode!r}; use 'quantile' or 'fixed_rv'")
-    named = {"all": np.arange(std.size), **members}
-    return {name: _bucket(groups, std, ids, rows_per_group) for name, groups in named.items()}
+    members |= {f"bucket_{number + 1}": order[bucket[order] == number] for number in np.unique(bucket)}
+    return {name: _bucket(groups, std, ids, rows_per_group) for name, groups in members.items()}
 
 
 def scale_group_counts(base_n_groups: Sequence[int], target: int) -> list[int]:
@@ -100,19 +105,6 @@ def scale_group_counts(base_n_groups: Sequence[int], target: int) -> list[int]:
     for tag in by_remainder[: target - sum(scaled)]:
         scaled[tag] += 1
     return scaled
-
-
-def _quantiles(std: NDArray[np.float32], bucket_count: int) -> Mapping[str, NDArray[np.intp]]:
-    order = np.argsort(std, kind="stable")
-    count = min(bucket_count, std.size)
-    size = std.size // count
-    ends = [size * number for number in range(1, count)]
-    return {f"bucket_{number + 1}": part for number, part in enumerate(np.split(order, ends))}
-
-
-def _fixed(std: NDArray[np.float32]) -> Mapping[str, NDArray[np.intp]]:
-    bucket = np.searchsorted(np.asarray(FIXED_EDGES, np.float32), std, side="right")
-    return {f"bucket_{number}": np.flatnonzero(bucket == number) for number in np.unique(bucket)}
 
 
 def _bucket(groups: NDArray[np.intp], std: NDArray[np.float32], ids: list[int], rows_per_group: int) -> Bucket:
