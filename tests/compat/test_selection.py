@@ -13,7 +13,7 @@ from hypothesis import given
 from ragen_jax import core
 from ragen_jax.compat.ragen import select_groups
 
-SCORES = hnp.arrays(np.float32, st.integers(1, 8), elements=st.integers(0, 40).map(lambda n: n / 4))
+SCORES = hnp.arrays(np.float32, 8, elements=st.integers(0, 40).map(lambda n: n / 4))
 
 
 def test_golden_selections(golden_dir):
