@@ -137,20 +137,14 @@ class SearchQA(TextEnv):
     def demonstrate(self, rng: np.random.Generator, *, skill: float) -> Demonstration:
         """Make the next search of the plan, then give the answer; or carelessly search or guess something seen."""
         question, last = self.question, self._on_last_turn()
-        open_hops = [hop for hop in question.plan if hop.query not in self._queries]
-        facts = [
-            hop.fact
-            for hop, gold in zip(question.plan, question.gold, strict=False)
-            if hop.query in self._queries and gold in self._seen
-        ]
         if rng.random() >= skill:
             return self._careless(rng, last=last)
-        parts = facts
-        if last or not (open_hops if question.plan else self._searches == 0):
-            gold = question.answers[0]
-            return Demonstration(with_fillers((*parts, f"answer {gold}"), rng), f"finish[{gold}]")
-        query = open_hops[0].query if open_hops else question.text
-        return Demonstration(with_fillers((*parts, f"look for {query}"), rng), f"search[{query}]")
+        queries = [hop.query for hop in question.plan] or [question.text[:MAX_QUERY_CHARS]]
+        left = [query for query in queries if query not in self._queries]
+        facts = [hop.fact for hop in question.plan if hop.passage in self._seen]
+        if left and not last:
+            return _reply((*facts, f"look for {left[0]}"), f"search[{left[0]}]", rng)
+        return _reply((*facts, f"answer {question.answers[0]}"), f"finish[{question.answers[0]}]", rng)
 
     @property
     def question(self) -> Question:
@@ -222,8 +216,8 @@ class SearchQA(TextEnv):
         if last or rng.random() < 0.5:
             titles = [passage.title for passage in self._seen.values() if passage.title] or [some]
             guess = titles[int(rng.integers(len(titles)))]
-            return Demonstration(with_fillers(("maybe it is", guess), rng), f"finish[{guess}]")
-        return Demonstration(with_fillers(("just look for", some), rng), f"search[{some}]")
+            return _reply(("maybe it is", guess), f"finish[{guess}]", rng)
+        return _reply(("just look for", some), f"search[{some}]", rng)
 
 
 _INVALID = f"That is no action, nothing was done.\n{_ACTIONS}"
@@ -238,6 +232,11 @@ def _read_action(answer: str) -> tuple[str, str]:
     if not argument or (action == "search" and len(argument) > MAX_QUERY_CHARS):
         return "", ""
     return action, argument
+
+
+def _reply(parts: Sequence[str], answer: str, rng: np.random.Generator) -> Demonstration:
+    """A demonstration; what it quotes of the data must not act as a marker either."""
+    return Demonstration(neutralise(with_fillers(parts, rng)), neutralise(answer))
 
 
 def _show(hits: Sequence[Hit], config: SearchQAConfig) -> str:

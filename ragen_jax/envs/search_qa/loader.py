@@ -14,7 +14,7 @@ from typing import Any
 
 from ragen_jax.envs.data_source import DataSet, DataSource, load_rows, locate, read_json_lines, read_json_list
 from ragen_jax.envs.search_qa.index import Bm25Index
-from ragen_jax.envs.search_qa.records import Passage, Question
+from ragen_jax.envs.search_qa.records import Hop, Passage, Question
 from ragen_jax.envs.search_qa.scoring import normalise
 from ragen_jax.envs.search_qa.world import World, make_world
 
@@ -180,9 +180,17 @@ def question_of(record: Any) -> Question:
         raise ValueError(
             f"answer={given!r}: give 'answer', 'ground_truth' or 'golden_answers', a text or a list of texts"
         )
-    gold = tuple(map(str, row["gold"])) if isinstance(row.get("gold"), list) else _supporting_titles(row)
+    titles = _supporting_titles(row)
+    gold = tuple(map(str, row["gold"])) if isinstance(row.get("gold"), list) else titles
     unit = str(row.get("unit") or " / ".join(sorted(gold)) or text)
-    return Question(text, answers, unit, kind=str(row.get("kind") or row.get("type") or ""), gold=gold)
+    return Question(
+        text=text,
+        answers=answers,
+        unit=unit,
+        kind=str(row.get("kind") or row.get("type") or ""),
+        gold=gold,
+        plan=tuple(Hop(title) for title in titles),
+    )
 
 
 def contexts_of_row(record: Any) -> tuple[Passage, ...]:

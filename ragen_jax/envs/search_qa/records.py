@@ -22,10 +22,17 @@ class Passage:
 
 @dataclasses.dataclass(frozen=True)
 class Hop:
-    """One step of a solver: what to search for, and what the passage found then says."""
+    """One step of a solver.
+
+    Attributes:
+      query: what to search for.
+      fact: what the passage then says, in short; "" when that is not known.
+      passage: id of the passage that says it.
+    """
 
     query: str
-    fact: str
+    fact: str = ""
+    passage: str = ""
 
 
 @dataclasses.dataclass(frozen=True)

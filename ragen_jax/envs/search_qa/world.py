@@ -115,8 +115,8 @@ def _two_hop_questions(values: dict[str, dict[Thing, dict[Relation, Value]]]) ->
                         kind="two_hop",
                         gold=(start.id, middle.id),
                         plan=(
-                            Hop(f"{start.title} {first.words}", _fact(start, first, middle)),
-                            Hop(f"{middle.title} {second.words}", _fact(middle, second, value)),
+                            Hop(f"{start.title} {first.words}", _fact(start, first, middle), start.id),
+                            Hop(f"{middle.title} {second.words}", _fact(middle, second, value), middle.id),
                         ),
                     )
 
@@ -146,7 +146,9 @@ def _comparisons(
                 gold=tuple(thing.id for thing in pair),
                 plan=tuple(
                     Hop(
-                        f"{thing.title} {year.words}", f"{_fact(thing, year, of[year])}, {_fact(thing, size, of[size])}"
+                        f"{thing.title} {year.words}",
+                        f"{_fact(thing, year, of[year])}, {_fact(thing, size, of[size])}",
+                        thing.id,
                     )
                     for thing, of in zip(pair, facts, strict=True)
                 ),

@@ -216,12 +216,7 @@ def test_a_dense_retriever_that_numbers_its_passages_is_understood() -> None:
     with _serving(server) as address:
         first, second = ServerRetriever(address, timeout_s=10.0).search("x", 5)
         assert len(ServerRetriever(address, timeout_s=10.0).search("x", 1)) == 1
-    assert (first.passage.id, first.passage.title, first.passage.text, first.score) == (
-        "3",
-        "Orvel Tower",
-        "A tower.",
-        0.5,
-    )
+    assert first == Hit(Passage("3", "Orvel Tower", "A tower."), 0.5)
     assert (second.passage.title, second.score) == ("", 0.0)
 
 
