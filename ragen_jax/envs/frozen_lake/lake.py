@@ -98,6 +98,18 @@ class TransitionTable:
             values = np.where(self.terminal, 0.0, (outcomes @ self.probabilities).max(axis=1))
         return values
 
+    def plan_value(self, start: int, plan: Sequence[int]) -> float:
+        """Expected reward of walking a plan of actions from a cell; follows the distribution over cells."""
+        standing = np.zeros(len(self.terminal))
+        standing[start] = 1.0
+        value = 0.0
+        for action in plan:
+            mass = standing[:, None] * self.probabilities
+            value += float((mass * self.rewards[:, action]).sum())
+            standing = np.zeros_like(standing)
+            np.add.at(standing, self.next_states[:, action], mass)
+        return value
+
 
 def walk(lake: Lake, slip_rate: float, plan: Sequence[int], rng: np.random.Generator, draws: int) -> np.ndarray:
     """Rewards [draws] float64 of walking a plan of actions from the start so many times, each with its own slips."""
