@@ -75,3 +75,71 @@ def smallest_set(scores, rho):
             return count
         reached += score
     return len(scores)
+
+
+def returns_to_go(rewards, mask, *, gamma):
+    """For every response token the rewards of the later ones, each discounted by the response tokens between."""
+    out = np.zeros(rewards.shape)
+    for b in range(rewards.shape[0]):
+        tokens = np.flatnonzero(mask[b])
+        for position, t in enumerate(tokens):
+            out[b, t] = math.fsum(gamma**n * float(rewards[b, s]) for n, s in enumerate(tokens[position:]))
+    return out
+
+
+def bi_level_gae(rewards, values, mask, turns, *, gamma, lam, turn_gamma):
+    """The two passes one after the other: turn ends first, whose targets then stand for the rewards of their turns."""
+    advantages = np.zeros(rewards.shape)
+    returns = np.zeros(rewards.shape)
+    for b in range(rewards.shape[0]):
+        tokens = [int(t) for t in np.flatnonzero(mask[b])]
+        runs: list[list[int]] = []
+        for t in tokens:
+            if runs and turns[b, runs[-1][-1]] == turns[b, t]:
+                runs[-1].append(t)
+            else:
+                runs.append([t])
+        value, advantage = 0.0, 0.0
+        target = {}
+        for run in reversed(runs):
+            end = run[-1]
+            own = float(values[b, end])
+            advantage = float(rewards[b, end]) + turn_gamma * value - own + turn_gamma * lam * advantage
+            value = own
+            target[end] = advantage + own
+        for run in runs:
+            value, advantage = 0.0, 0.0
+            for t in reversed(run):
+                reward = target.get(t, float(rewards[b, t]))
+                own = float(values[b, t])
+                advantage = reward + gamma * value - own + gamma * lam * advantage
+                value = own
+                advantages[b, t] = advantage
+                returns[b, t] = advantage + own
+    return advantages, returns
+
+
+def whiten(values, over):
+    """Minus the mean, over the unbiased standard deviation, both of the values where ``over`` is true."""
+    chosen = [float(v) for v in np.asarray(values)[over]]
+    mean = math.fsum(chosen) / len(chosen)
+    return (np.asarray(values, np.float64) - mean) / math.sqrt(variance(chosen) + 1e-8)
+
+
+def normalize_rewards(rewards, ids, valid, *, method):
+    out = np.zeros(len(rewards))
+    for i in set(ids.tolist()):
+        rows = [b for b in range(len(rewards)) if ids[b] == i and valid[b]]
+        members = [float(rewards[b]) for b in rows]
+        if method == "identity":
+            shifted = members
+        elif len(set(members)) < 2:
+            shifted = [0.0] * len(members)
+        else:
+            mean = math.fsum(members) / len(members)
+            std = math.sqrt(variance(members)) if method != "mean" else 1.0
+            shifted = [(r - mean) / std for r in members]
+        if method == "asym_clip":
+            shifted = [min(max(r, -1.0), 3.0) for r in shifted]
+        out[rows] = shifted
+    return out

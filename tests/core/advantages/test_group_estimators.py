@@ -122,6 +122,70 @@ def test_net_token_weight_sees_short_successes():
     assert float(core.net_token_weight(np.zeros((2, 4)), mask)) == 0.0
 
 
+@given(rewards=hnp.arrays(np.float32, (3, 2), elements=REWARDS), mask=hnp.arrays(bool, (6, 4)))
+def test_centred_over_tokens_a_group_pushes_its_tokens_nowhere(rewards, mask):
+    advantages, _ = ADVANTAGES["grpo"](make(rewards, mask=mask), OPTIONS)
+    centred = np.asarray(core.center_over_tokens(advantages, mask, group_size=2), np.float64)
+    assert not centred[~mask].any()
+    for group in range(3):
+        rows = slice(2 * group, 2 * group + 2)
+        assert abs(centred[rows].sum()) < 1e-5
+        tokens = mask[rows].sum()
+        if tokens:  # only one number per group was subtracted
+            shift = np.asarray(advantages)[rows][mask[rows]] - centred[rows][mask[rows]]
+            np.testing.assert_allclose(shift, np.asarray(advantages)[rows].sum() / tokens, atol=1e-5)
+    assert abs(float(core.net_token_weight(centred, mask))) < 1e-5
+
+
+def test_centring_over_tokens_leaves_flat_groups_at_exactly_zero():
+    mask = np.array([[1, 1, 1], [1, 0, 0]], bool)
+    advantages, _ = ADVANTAGES["grpo"](make([[0.35, 0.35]], mask=mask), OPTIONS)
+    assert not np.asarray(core.center_over_tokens(advantages, mask, group_size=2)).any()
+
+
+@pytest.mark.parametrize("estimator", GROUP_ESTIMATORS)
+def test_a_kl_in_the_reward_is_not_blown_up_in_a_flat_group(estimator):
+    """Dividing by the spread of a flat group would make advantages of size 1 of a KL of 1e-3."""
+    kl_rewards = np.zeros((4, 3), np.float32)
+    kl_rewards[0, 1] = -0.001
+    flat, _ = ADVANTAGES[estimator](make([[1.0] * 4], kl_rewards=kl_rewards), OPTIONS)
+    scale = 4 / 3 if estimator == "rloo" else 1.0
+    expected = scale * np.array([-0.00075, 0.00025, 0.00025, 0.00025])
+    np.testing.assert_allclose(flat, np.repeat(expected[:, None], 3, 1), rtol=1e-4)
+
+
+def test_the_task_part_is_ranked_and_normalised_without_the_kl():
+    rewards = [[1.0, 0.0, 0.0, 0.0]]
+    kl_rewards = np.full((4, 3), -0.1, np.float32)
+    kl_rewards[3] = 0.2
+    with_kl, _ = ADVANTAGES["grpo"](make(rewards, kl_rewards=kl_rewards), OPTIONS)
+    task, _ = ADVANTAGES["grpo"](make(rewards), OPTIONS)
+    part = np.array([-0.3, -0.3, -0.3, 0.6])
+    np.testing.assert_allclose(with_kl - task, np.repeat((part - part.mean())[:, None], 3, 1), atol=1e-6)
+
+
+@pytest.mark.parametrize("estimator", sorted(TOKEN_LEVEL - {"bi_level_gae"}))
+def test_token_level_estimators_credit_each_token_with_its_own_kl(estimator):
+    kl_rewards = np.zeros((2, 3), np.float32)
+    kl_rewards[0, 1] = -0.5
+    with_kl, _ = ADVANTAGES[estimator](make([[1.0, 0.0]], kl_rewards=kl_rewards), OPTIONS)
+    task, _ = ADVANTAGES[estimator](make([[1.0, 0.0]]), OPTIONS)
+    np.testing.assert_allclose(np.asarray(with_kl - task), [[-0.5, -0.5, 0], [0, 0, 0]], atol=1e-6)
+
+
+@pytest.mark.parametrize("estimator", [name for name in ADVANTAGES if name != "bi_level_gae"])
+def test_the_kl_of_masked_tokens_and_invalid_rows_is_not_read(estimator):
+    mask = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 1]], bool)
+    valid = [[True, True, False]]
+    kl_rewards = np.where(mask, -0.25, np.nan).astype(np.float32)
+    kl_rewards[2] = np.nan
+    advantages, _ = ADVANTAGES[estimator](make([[1.0, 0.0, 3.0]], valid, mask, kl_rewards=kl_rewards), OPTIONS)
+    clean, _ = ADVANTAGES[estimator](
+        make([[1.0, 0.0, 3.0]], valid, mask, kl_rewards=np.nan_to_num(kl_rewards)), OPTIONS
+    )
+    np.testing.assert_array_equal(advantages, clean)
+
+
 def test_golden_grpo_and_rloo(golden_dir):
     golden = json.loads((golden_dir / "advantages.json").read_text())
     compared = 0
