@@ -22,7 +22,7 @@ def test_golden_cross_scores(golden_dir):
     ids, mask = pad_reasonings(golden["reasonings"], pad_id=golden["pad_id"])
     np.testing.assert_array_equal(ids, golden["padded_ids"])
     np.testing.assert_array_equal(mask, golden["mask"])
-    for world in (1, 3):
+    for world, recorded in ((1, "scorer_call_shapes_world1"), (3, "scorer_call_shapes_world3")):
         shapes = []
 
         def scorer(ids, attention, shapes=shapes):
@@ -33,7 +33,7 @@ def test_golden_cross_scores(golden_dir):
         scores = cross_log_probs(prompts, golden["reasonings"], scorer, pad_id=golden["pad_id"], row_multiple=world)
         np.testing.assert_allclose(scores.mean_log_prob, golden["mean_log_prob"], rtol=1e-5)
         np.testing.assert_allclose(scores.sum_log_prob, golden["sum_log_prob"], rtol=1e-5)
-        assert shapes == golden[f"scorer_call_shapes_world{world}"]
+        assert shapes == golden[recorded]
 
 
 def test_an_empty_reasoning_scores_zero():
