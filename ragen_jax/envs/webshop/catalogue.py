@@ -101,9 +101,7 @@ def _family(kind: Kind, rng: np.random.Generator) -> Iterator[_Design]:
         use=_pick(USES[kind.department], rng),
         material=_pick(kind.materials, rng),
         features=tuple(_some(kind.features, _FEATURES, rng)),
-        options=tuple(
-            (name, _in_order(values, _some(values, int(rng.integers(3, 5)), rng))) for name, values in kind.options
-        ),
+        options=tuple((name, _offered(values, rng)) for name, values in kind.options),
         price=int(rng.integers(low, high)) + 0.99,
     )
     yield first
@@ -135,6 +133,11 @@ def _distractor(first: _Design, change: int, rng: np.random.Generator) -> _Desig
         case _:
             # A ceiling is at most 40 dollars above a price, and a range begins at most 4 below its end.
             return dataclasses.replace(first, price=first.price + int(rng.integers(45, 90)))
+
+
+def _offered(values: tuple[str, ...], rng: np.random.Generator) -> tuple[str, ...]:
+    """Two to four of the values, so that at least two are left for a product that offers the others."""
+    return _in_order(values, _some(values, min(int(rng.integers(3, 5)), len(values) - 2), rng))
 
 
 def _record(asin: str, design: _Design, rng: np.random.Generator) -> dict[str, Any]:
