@@ -19,7 +19,7 @@ from ragen_jax.learner.checkpoint import Checkpointer
 from ragen_jax.learner.state import abstract_state
 from ragen_jax.rollout.episodes import Episode, Rollout
 from ragen_jax.rollout.queue import ActorThread
-from ragen_jax.training import early_stop
+from ragen_jax.training import early_stop, monitor
 from ragen_jax.training.build import Components, build, needs_initial
 from ragen_jax.training.compile_counter import CompileCounter, configure_compilation_cache
 from ragen_jax.training.console import Console
@@ -152,6 +152,7 @@ class _Run:
         self.state = parts.state
         self.step = 0
         self.rules = early_stop.EarlyStopState()
+        self.monitor = monitor.MonitorState()
         self.writer: MetricWriter = Many([])
         self.started = time.monotonic()
         self.seconds_before = 0.0
@@ -234,6 +235,13 @@ class _Run:
             "time/tokens_per_second": sampled.tokens / seconds,
             "time/cross_score_share": metrics["time/cross_score_seconds"] / seconds,
         }
+        self.monitor, report = monitor.update(
+            self.monitor, metrics, rollout.unselected.batch, settings=self.config.alarm
+        )
+        metrics |= report.metrics
+        for level, sentences in ((logging.INFO, report.notes), (logging.WARNING, report.warnings)):
+            for sentence in sentences:
+                logger.log(level, "step %d: %s", self.step, sentence)
         every = self.config.validation.every
         if every and self.step % every == 0:
             metrics |= self._validate()
@@ -245,6 +253,8 @@ class _Run:
             rules=self.config.early_stop,
             max_empty_steps=1 if self.config.filter.when_empty == "stop" else self.config.filter.max_empty_steps,
         )
+        if reason is None and self.config.alarm.stop and report.repeating is not None:
+            reason = f"{report.repeating}; newest checkpoint before it: step {self.checkpointer.latest() or 'none'}"
         if reason is not None:
             logger.warning("the run stops at step %d: %s", self.step, reason)
         elif self.config.checkpoint.every and self.step % self.config.checkpoint.every == 0:
@@ -286,6 +296,7 @@ class _Run:
             return
         meta = {
             "rules": self.rules.to_json(),
+            "monitor": self.monitor.to_json(),
             "next_seed": self.config.training_seeds(self.step).start,
             "validated": self.validated,
             "wall_seconds": self._seconds(),
@@ -300,6 +311,7 @@ class _Run:
         self.state, meta = self.checkpointer.restore(step, abstract_state(self.state, self.parts.mesh))
         self.step = step
         self.rules = early_stop.EarlyStopState.from_json(meta["rules"])
+        self.monitor = monitor.MonitorState.from_json(meta["monitor"])
         self.validated = meta["validated"]
         self.seconds_before = meta["wall_seconds"]
         check_scorer(self.parts, meta.get("scorer"))
