@@ -6,6 +6,7 @@ fix. What depends on the machine is in ``check_mesh``.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 from collections.abc import Callable, Iterator
@@ -64,6 +65,9 @@ _AT_LEAST = {
     "early_stop.window": 0,
     "early_stop.baseline_steps": 1,
     "early_stop.low_success_validations": 0,
+    "probe.every": 0,
+    "probe.buckets": 1,
+    "probe.mi_columns": 0,
     "checkpoint.every": 0,
     "checkpoint.keep": 1,
     "checkpoint.rollouts_every": 1,
@@ -308,6 +312,33 @@ def _alarm(config: Config) -> Iterator[str]:
         )
 
 
+def _probe(config: Config) -> Iterator[str]:
+    section, defaults = config.probe, type(config.probe)()
+    if not section.every:
+        for name in ("buckets", "edges", "mi_columns"):
+            if getattr(section, name) != getattr(defaults, name):
+                yield f"probe.{name}={getattr(section, name)} has no effect with probe.every=0; set probe.every"
+        return
+    group, prompts = config.rollout.group_size, config.rollout.prompts
+    if group < 4 or group % 2:
+        yield (
+            f"probe.every={section.every} with rollout.group_size={group}: signal and noise are told apart by two halves "
+            "of a group; use an even group_size of 4 or more, or probe.every=0"
+        )
+    if section.edges:
+        if any(low >= high for low, high in itertools.pairwise(section.edges)):
+            yield f"probe.edges={section.edges} must ascend; sort them and leave out what stands twice"
+        if section.buckets != defaults.buckets:
+            yield f"probe.buckets={section.buckets} has no effect with probe.edges={section.edges}; use one of the two"
+    elif section.buckets > prompts:
+        yield f"probe.buckets={section.buckets} is above rollout.prompts={prompts}; use at most one bucket per prompt"
+    if section.mi_columns == 1 or section.mi_columns > prompts:
+        yield (
+            f"probe.mi_columns={section.mi_columns} with rollout.prompts={prompts}: mutual information needs at least 2 "
+            f"of the batch's prompts; use 2 to {prompts}, or 0 for none"
+        )
+
+
 _RULES: tuple[Callable[[Config], Iterator[str]], ...] = (
     _numbers,
     _environment,
@@ -320,4 +351,5 @@ _RULES: tuple[Callable[[Config], Iterator[str]], ...] = (
     _validation,
     _collapse,
     _alarm,
+    _probe,
 )

@@ -21,6 +21,7 @@ from jax.sharding import Mesh
 from ragen_jax.config.schema import AlgorithmSection
 from ragen_jax.core.losses import kl, ppo_terms, value_terms
 from ragen_jax.core.masking import aggregate
+from ragen_jax.learner.optimizer import apply_changes
 from ragen_jax.learner.score import ScoreConfig, group_values, response_log_probs
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.sharding import replicated, row_sharding, shardings
@@ -197,13 +198,15 @@ def accumulate(
             part_terms = dataclasses.replace(part_terms, value=value)
             part_sums = dataclasses.replace(part_sums, clipped_value=clipped)
         gap = jnp.maximum(sums.max_ratio_gap, part_sums.max_ratio_gap)
-        gradients = jax.tree.map(jnp.add, gradients, (actor_gradient, critic_gradient))
+        gradients = jax.tree.map(
+            lambda total, more: total + more.astype(jnp.float32), gradients, (actor_gradient, critic_gradient)
+        )
         sums = dataclasses.replace(jax.tree.map(jnp.add, sums, part_sums), max_ratio_gap=gap)
         return gradients, jax.tree.map(jnp.add, terms, part_terms), sums
 
     zero = jnp.zeros((), jnp.float32)
     start = (
-        jax.tree.map(jnp.zeros_like, (state.params, state.critic_params)),
+        jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.float32), (state.params, state.critic_params)),
         ObjectiveTerms(task=zero, kl=zero, entropy=zero, value=zero),
         UpdateSums(*(zero,) * len(dataclasses.fields(UpdateSums))),
     )
@@ -215,7 +218,7 @@ def _descend(
 ) -> tuple[Any, Any]:
     """Parameters and optimiser state after one step, or as they were where the condition is false."""
     changes, opt_state = optimizer.update(gradient, current[1], current[0])
-    following = (optax.apply_updates(current[0], changes), opt_state)
+    following = (apply_changes(current[0], changes), opt_state)
     return jax.tree.map(lambda new, old: jnp.where(where, new, old), following, current)
 
 

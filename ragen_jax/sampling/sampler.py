@@ -214,6 +214,15 @@ class Sampler:
         max_context: int,
         seed: tuple[int, ...],
     ) -> SamplerSession:
-        """Open a session on first prompts [P, Lx]; the caller keeps rows within ``max_context`` tokens."""
-        del max_context
+        """Open a session on first prompts [P, Lx]; the caller keeps rows within ``max_context`` tokens.
+
+        Raises:
+          ValueError: prompt and row together exceed the positions that the model was made for.
+        """
+        longest = int(np.asarray(prompt_mask).sum(axis=1).max())
+        if 0 < self.config.max_context < longest + max_context:
+            raise ValueError(
+                f"a prompt of {longest} tokens and rollout.max_context={max_context} exceed the "
+                f"{self.config.max_context} positions of model {self.config.name!r}; lower rollout.max_context"
+            )
         return SamplerSession(self, prompt_tokens, prompt_mask, group_size=group_size, max_turns=max_turns, seed=seed)

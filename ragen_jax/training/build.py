@@ -21,7 +21,7 @@ from ragen_jax.envs import env_config, make_env
 from ragen_jax.envs.instances import DistinctSeeds, distinct_seeds
 from ragen_jax.envs.pool import EnvPool
 from ragen_jax.learner.checkpoint import Checkpointer
-from ragen_jax.learner.optimizer import adam
+from ragen_jax.learner.optimizer import adam, with_master
 from ragen_jax.learner.prepare import PrepareConfig
 from ragen_jax.learner.score import ScoreConfig
 from ragen_jax.learner.state import abstract_state, build_state
@@ -37,9 +37,10 @@ from ragen_jax.rollout.prompting import ChatFormat
 from ragen_jax.sampling.sampler import Sampler, SamplerConfig
 from ragen_jax.training.policies import (
     chat_format,
-    check_vocabulary,
+    check_fit,
     critic_network,
     first_params,
+    in_dtype,
     is_hf_folder,
     network,
     same_shapes,
@@ -69,7 +70,7 @@ class Components:
       validation_pool: validation environments, as many groups as one chunk of the validation set.
       validation_seeds: distinct validation prompts.
       state: state of step 0.
-      reference: frozen copy of the first parameters, or None without a KL term.
+      reference: frozen copy of the first parameters, or None without a KL term and a gradient probe.
       scorer: frozen parameters that cross-score reasonings (``collapse.scorer``), or None for the current policy.
       update: the compiled update.
     """
@@ -154,7 +155,7 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
     mesh = make_mesh(data=config.mesh.data, fsdp=config.mesh.fsdp, tensor=config.mesh.tensor)
     chat = chat_format(config)
     model = network(config)
-    check_vocabulary(chat, model)
+    check_fit(config, chat, model)
     critic = _critic(config, model)
     scoring = ScoreConfig(
         vocab_size=chat.tokenizer.vocab_size,
@@ -165,7 +166,7 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
     critic_params = None
     if critic is not None:
         start = params if config.model.critic_preset == "policy" else None
-        critic_params = init_critic(critic, jax.random.key(config.seed + 1), decoder=start)
+        critic_params = in_dtype(init_critic(critic, jax.random.key(config.seed + 1), decoder=start), config)
     actor_optimizer, critic_optimizer = _optimizers(config, critic)
     state = build_state(params, critic_params, actor_optimizer, critic_optimizer, mesh=mesh)
     initial = jax.tree.map(jnp.copy, state.params) if needs_initial(config) else None
@@ -193,7 +194,7 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
             walk=VALIDATION_WALK,
         ),
         state=state,
-        reference=initial if config.algorithm.kl_coef else None,
+        reference=initial if config.algorithm.kl_coef or config.probe.every else None,
         scorer=_scorer(config, model, initial, mesh),
         update=build_update(update_settings, actor_optimizer, critic_optimizer, state, mesh=mesh),
     )
@@ -243,7 +244,10 @@ def _optimizers(
         "grad_clip": optim.grad_clip,
         "warmup_updates": optim.warmup_updates,
     }
-    return adam(lr=optim.lr, **shared), None if critic is None else adam(lr=optim.critic_lr, **shared)
+    actor, value = adam(lr=optim.lr, **shared), adam(lr=optim.critic_lr, **shared)
+    if config.model.param_dtype != "float32":
+        actor, value = with_master(actor), with_master(value)
+    return actor, None if critic is None else value
 
 
 def _prepare_config(config: Config, *, max_turns: int) -> PrepareConfig:
@@ -291,10 +295,10 @@ def _first_params(
 def needs_initial(config: Config) -> bool:
     """True when a run needs what ``model.init`` names also after a resume.
 
-    That is so for a KL reference, for a scorer that is frozen at the first parameters, and for a Hugging Face folder,
-    whose shapes and tokenizer the run takes.
+    That is so for a KL reference (the gradient probe has one too), for a scorer that is frozen at the first parameters,
+    and for a Hugging Face folder, whose shapes and tokenizer the run takes.
     """
-    frozen = config.algorithm.kl_coef > 0 or config.collapse.scorer == "initial"
+    frozen = config.algorithm.kl_coef > 0 or config.probe.every > 0 or config.collapse.scorer == "initial"
     return frozen or is_hf_folder(config.model.init)
 
 

@@ -73,8 +73,8 @@ def chat_format(config: Config) -> ChatFormat:
     return ChatFormat(Tokenizer.from_folder(tokenizer_folder(config)))
 
 
-def check_vocabulary(chat: ChatFormat, model: ModelConfig) -> None:
-    """Refuse a tokenizer with more ids than the embedding has rows.
+def check_fit(config: Config, chat: ChatFormat, model: ModelConfig) -> None:
+    """Refuse a tokenizer with more ids than the embedding has rows, and rows that are longer than the model's context.
 
     Raises:
       ValueError: names both sizes.
@@ -83,6 +83,11 @@ def check_vocabulary(chat: ChatFormat, model: ModelConfig) -> None:
         raise ValueError(
             f"tokenizer {chat.tokenizer.name!r} uses {chat.tokenizer.vocab_size} ids, model {model.name!r} has "
             f"{model.vocab_rows} rows: choose a larger model.preset"
+        )
+    if 0 < model.max_context <= config.rollout.max_context:
+        raise ValueError(
+            f"rollout.max_context={config.rollout.max_context} leaves no room for a prompt in the {model.max_context} "
+            f"positions of model {model.name!r}; lower it"
         )
 
 
@@ -110,11 +115,11 @@ def first_params(
     """
     init = config.model.init
     if init == "random":
-        return _cast(init_params(model, jax.random.key(config.seed)), config)
+        return in_dtype(init_params(model, jax.random.key(config.seed)), config)
     if init == "bundled":
-        return _cast(_bundled(config, model, chat), config)
+        return in_dtype(_bundled(config, model, chat), config)
     if init == "warm_start":
-        return _cast(
+        return in_dtype(
             warm_start(
                 config.env.name,
                 dict(config.env.options),
@@ -131,8 +136,8 @@ def first_params(
         say(f"loading {path.name}")
         return load_model(path, dtype=config.model.param_dtype, place=place)[1]
     if (path / "policy.safetensors").exists():
-        return _cast(load_policy(path, model), config)
-    return _cast(run_params(path, model), config)
+        return in_dtype(load_policy(path, model), config)
+    return in_dtype(run_params(path, model), config)
 
 
 def warm_start_key(config: Config) -> str:
@@ -169,7 +174,8 @@ def same_shapes(first: ModelConfig, second: ModelConfig) -> bool:
     return alike == second
 
 
-def _cast(params: Params, config: Config) -> Params:
+def in_dtype(params: Params, config: Config) -> Params:
+    """Parameters in ``model.param_dtype``."""
     dtype = jnp.dtype(config.model.param_dtype)
     cast: Params = jax.tree.map(lambda leaf: leaf.astype(dtype), params)
     return cast

@@ -1,0 +1,75 @@
+"""Write a saved step of a run as a Hugging Face folder: weights, config and tokenizer.
+
+python -m experiments.export run=runs/x to=exported              # the newest complete checkpoint
+python -m experiments.export run=runs/x to=exported step=60 dtype=bfloat16
+python -m experiments.train preset=frozen_lake_tiny,grpo,hf model.init=exported   # go on from it
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from experiments._logging import log_to_stderr
+from experiments._main import run_main
+from experiments.evaluate import saved_step
+from ragen_jax.config.serial import read_config
+from ragen_jax.models.convert import save_model
+from ragen_jax.training.build import run_params
+from ragen_jax.training.policies import chat_format, network, tokenizer_folder
+from ragen_jax.training.run_folder import RunFolder
+
+OPTIONS = {
+    "run": "folder of the run",
+    "to": "new folder for the model",
+    "step": "saved step (default: the newest complete one)",
+    "dtype": "of the saved weights: float32 (default) or bfloat16",
+}
+
+
+def main(argv: Sequence[str]) -> None:
+    """Export, say where."""
+    log_to_stderr()
+    values = read_options(argv)
+    run = RunFolder.open(values["run"])
+    config = read_config(run.config_file)
+    step = saved_step(run, values.get("step", ""))
+    chat, model = chat_format(config), network(config)
+    folder = save_model(
+        values["to"],
+        model,
+        run_params(run, model, step),
+        tokenizer_folder=tokenizer_folder(config),
+        eos_token_id=chat.tokenizer.end_of_turn_id,
+        pad_token_id=chat.tokenizer.pad_id,
+        dtype=values.get("dtype", "float32"),
+    )
+    sys.stdout.write(f"step {step} of {run.path} written to {folder}\n")
+
+
+def read_options(argv: Sequence[str]) -> dict[str, str]:
+    """``key=value`` tokens.
+
+    Raises:
+      ValueError: an unknown key or value, or ``run=`` or ``to=`` is missing.
+    """
+    if "--help" in argv or "-h" in argv:
+        sys.stdout.write(f"{__doc__}\n" + "".join(f"  {name + '=...':<10} {text}\n" for name, text in OPTIONS.items()))
+        raise SystemExit(0)
+    values = {key.removeprefix("--"): text for key, _, text in (token.partition("=") for token in argv)}
+    for key in values:
+        if key not in OPTIONS:
+            raise ValueError(f"unknown option {key!r}; use {', '.join(OPTIONS)}")
+    for key in ("run", "to"):
+        if not values.get(key):
+            raise ValueError(f"{key}= is missing: {OPTIONS[key]}")
+    if values.get("dtype", "float32") not in ("float32", "bfloat16"):
+        raise ValueError(f"dtype={values['dtype']}: use float32 or bfloat16")
+    if Path(values["to"]).exists() and any(Path(values["to"]).iterdir()):
+        raise ValueError(f"to={values['to']} is not empty: name a new folder")
+    return values
+
+
+if __name__ == "__main__":
+    run_main(main)

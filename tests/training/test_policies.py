@@ -1,0 +1,146 @@
+"""A run may begin from a Hugging Face folder, and a run may become one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from experiments import export
+from ragen_jax.config import Config, compose, validate
+from ragen_jax.learner.optimizer import adam, apply_changes, with_master
+from ragen_jax.models.convert import load_model
+from ragen_jax.rollout.tokenizer import TINY_FOLDER
+from ragen_jax.training.build import build, run_params
+from ragen_jax.training.loop import train
+from ragen_jax.training.policies import chat_format, is_hf_folder, network
+from ragen_jax.training.run_folder import RunFolder
+from tests.models.hf_fixtures import KINDS, tensors, write_checkpoint
+
+
+def _hf_folder(path: Path, kind: str = "qwen3") -> Path:
+    """A small random model with the tiny tokenizer."""
+    fields = KINDS[kind] | {"vocab_size": 512, "num_hidden_layers": 2, "max_position_embeddings": 256}
+    write_checkpoint(path, fields, tensors(fields, seed=1))
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copyfile(TINY_FOLDER / name, path / name)
+    return path
+
+
+def _config(folder: Path, *presets: str, **model: str) -> Config:
+    config = compose("bandit_tiny", *(presets or ("grpo",)), "hf", "cpu_debug")
+    return dataclasses.replace(
+        config, steps=2, micro_groups=4, model=dataclasses.replace(config.model, init=str(folder), **model)
+    )
+
+
+def test_shapes_tokenizer_and_weights_come_from_the_folder(tmp_path: Path) -> None:
+    folder = _hf_folder(tmp_path / "hf")
+    config = _config(folder, "ppo")
+    validate(config)
+    assert is_hf_folder(folder) and network(config).qk_norm
+    assert chat_format(config).tokenizer.vocab_size == 512
+    parts = build(config)
+    parts.close()
+    np.testing.assert_array_equal(parts.state.params["embedding"], load_model(folder)[1]["embedding"])
+    np.testing.assert_array_equal(parts.state.critic_params["decoder"]["embedding"], parts.state.params["embedding"])
+
+
+def test_a_run_becomes_a_folder_and_the_folder_a_run(tmp_path: Path) -> None:
+    config = dataclasses.replace(_config(_hf_folder(tmp_path / "hf")), folder=str(tmp_path / "run"))
+    outcome = train(config, writers=())
+    export.main([f"run={outcome.folder.path}", f"to={tmp_path / 'exported'}"])
+    again, params = load_model(tmp_path / "exported")
+    assert dataclasses.replace(again, name="hf") == network(config)
+    for ours, theirs in zip(jax.tree.leaves(params), jax.tree.leaves(outcome.state.params), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    parts = build(_config(tmp_path / "exported"))
+    parts.close()
+    np.testing.assert_array_equal(parts.state.params["embedding"], outcome.state.params["embedding"])
+
+
+def test_a_resumed_run_still_finds_its_tokenizer_and_shapes(tmp_path: Path) -> None:
+    config = dataclasses.replace(_config(_hf_folder(tmp_path / "hf")), folder=str(tmp_path / "run"))
+    train(dataclasses.replace(config, steps=1), writers=())
+    resumed = train(dataclasses.replace(config, steps=2, folder="", resume=str(tmp_path / "run")), writers=())
+    assert int(resumed.state.step) == 2
+    run = RunFolder.open(tmp_path / "run")
+    np.testing.assert_array_equal(run_params(run, network(config))["embedding"], resumed.state.params["embedding"])
+
+
+def test_bfloat16_parameters_with_a_master_copy_train(tmp_path: Path) -> None:
+    config = _config(_hf_folder(tmp_path / "hf"), compute_dtype="bfloat16", param_dtype="bfloat16")
+    outcome = train(dataclasses.replace(config, folder=str(tmp_path / "run")), writers=())
+    assert {leaf.dtype for leaf in jax.tree.leaves(outcome.state.params)} == {jnp.dtype("bfloat16")}
+    master = outcome.state.opt_state.master
+    assert {leaf.dtype for leaf in jax.tree.leaves(master)} == {jnp.dtype("float32")}
+    for kept, exact in zip(jax.tree.leaves(outcome.state.params), jax.tree.leaves(master), strict=True):
+        np.testing.assert_array_equal(kept, exact.astype(jnp.bfloat16))
+
+
+def test_small_steps_add_up_in_the_master_copy() -> None:
+    settings = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.0, "grad_clip": 1.0, "warmup_updates": 0}
+    optimizer = with_master(adam(lr=1e-4, **settings))
+    params = {"w": jnp.ones((1,), jnp.bfloat16)}
+    state = optimizer.init(params)
+    for _ in range(100):  # each step of 1e-4 is far below the bfloat16 spacing at 1, 0.0039
+        changes, state = optimizer.update({"w": jnp.ones((1,), jnp.bfloat16)}, state, params)
+        params = apply_changes(params, changes)
+    assert state.master["w"].item() == pytest.approx(0.99, abs=1e-5)
+    assert params["w"].item() == jnp.bfloat16(0.99)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"preset": "small"}, "another network than model.preset=small"),
+        ({"init": "random"}, "model.preset=folder takes the shapes of a Hugging Face folder"),
+        ({"tokenizer": "nowhere"}, "model.tokenizer=nowhere has no tokenizer.json"),
+        ({"param_dtype": "bfloat16"}, "use model.compute_dtype=bfloat16"),
+    ],
+)
+def test_what_does_not_fit_is_refused(tmp_path: Path, change: dict[str, str], sentence: str) -> None:
+    config = _config(_hf_folder(tmp_path / "hf"))
+    config = dataclasses.replace(config, model=dataclasses.replace(config.model, **change))
+    with pytest.raises(ValueError, match=sentence):
+        build(config)
+
+
+def test_rows_longer_than_the_model_are_refused(tmp_path: Path) -> None:
+    config = _config(_hf_folder(tmp_path / "hf"))
+    longer = dataclasses.replace(config, rollout=dataclasses.replace(config.rollout, max_context=300))
+    with pytest.raises(ValueError, match=r"max_context=300 leaves no room for a prompt in the 256 positions"):
+        build(longer)
+    tight = dataclasses.replace(config, rollout=dataclasses.replace(config.rollout, max_context=250))
+    parts = build(tight)
+    with pytest.raises(ValueError, match=r"exceed the 256 positions of model 'hf'"):
+        parts.training_rollout(parts.sampler(parts.state.params, version=0), 0)
+    parts.close()
+
+
+def test_a_tokenizer_larger_than_the_embedding_is_refused(tmp_path: Path) -> None:
+    folder = _hf_folder(tmp_path / "hf")
+    fields = json.loads((folder / "config.json").read_text()) | {"vocab_size": 500}
+    write_checkpoint(folder, fields, tensors(fields, seed=1))
+    with pytest.raises(ValueError, match="uses 512 ids, model 'hf' has 500 rows"):
+        build(_config(folder))
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["to=x"], "run= is missing"),
+        (["run=x"], "to= is missing"),
+        (["run=x", "to=y", "form=z"], "unknown option 'form'"),
+        (["run=x", "to=y", "dtype=int8"], "use float32 or bfloat16"),
+    ],
+)
+def test_export_refuses(argv: list[str], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        export.read_options(argv)
