@@ -122,26 +122,79 @@ def test_c05_abs_k2_and_k3_are_never_negative(log_probs, ref):
         assert np.asarray(core.kl(log_probs, ref, estimator=estimator)).min() >= 0
 
 
-def test_expected_gradients_of_the_estimators_are_what_the_docs_say():
-    logits = jnp.array([0.3, -1.0, 0.6])
-    ref = jax.nn.log_softmax(jnp.array([-0.5, 0.2, 0.4]))
-    policy = jax.lax.stop_gradient(jax.nn.softmax(logits))
+LOGITS = np.array([0.3, -1.0, 0.6, 0.1], np.float32)
+REF = np.asarray(jax.nn.log_softmax(jnp.array([-0.5, 0.2, 0.4, 0.6])))
 
-    def expected(estimator):
-        def loss(x):
-            return jnp.sum(policy * core.kl(jax.nn.log_softmax(x)[None], ref[None], estimator=estimator)[0])
 
-        return jax.grad(loss)(logits)
+def kl_forward(x):
+    return jnp.sum(jax.nn.softmax(x) * (jax.nn.log_softmax(x) - REF))
 
-    def forward(x):
-        return jnp.sum(jax.nn.softmax(x) * (jax.nn.log_softmax(x) - ref))
 
-    def backward(x):
-        return jnp.sum(jnp.exp(ref) * (ref - jax.nn.log_softmax(x)))
+def kl_backward(x):
+    return jnp.sum(jnp.exp(REF) * (REF - jax.nn.log_softmax(x)))
 
-    np.testing.assert_allclose(expected("k1"), np.zeros(3), atol=1e-6)
-    np.testing.assert_allclose(expected("k2"), jax.grad(forward)(logits), atol=1e-6)
-    np.testing.assert_allclose(expected("k3"), jax.grad(backward)(logits), atol=1e-6)
+
+def total_variation(x):
+    return jnp.sum(jnp.abs(jax.nn.softmax(x) - jnp.exp(REF)))
+
+
+def expectation(x, estimator):
+    return jnp.sum(jax.nn.softmax(x) * core.kl(jax.nn.log_softmax(x)[None], REF[None], estimator=estimator)[0])
+
+
+def loss_gradient(estimator):
+    """Expected gradient of the estimator as a loss: all actions, weighted by the policy that sampled."""
+    weights = jax.nn.softmax(LOGITS)
+    return jax.grad(
+        lambda x: jnp.sum(weights * core.kl(jax.nn.log_softmax(x)[None], REF[None], estimator=estimator)[0])
+    )(LOGITS)
+
+
+def reward_gradient(estimator):
+    """Expected gradient of the PPO loss where minus the estimator is the advantage, at ratio 1."""
+    weights, now = jax.nn.softmax(LOGITS), jax.nn.log_softmax(LOGITS)[None]
+    advantages = -core.kl(now, REF[None], estimator=estimator)
+
+    def surrogate(x):
+        loss, _, _ = core.ppo_terms(
+            jax.nn.log_softmax(x)[None], now, advantages, np.ones((1, 4), bool), **CLIP, clip_dual=3.0
+        )
+        return jnp.sum(weights * loss[0])
+
+    return jax.grad(surrogate)(LOGITS)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "target"),
+    [("k1", lambda x: 0.0 * x.sum()), ("abs", total_variation), ("k2", kl_forward), ("k3", kl_backward)],
+)
+def test_expected_gradient_of_each_estimator_as_a_loss(estimator, target):
+    np.testing.assert_allclose(loss_gradient(estimator), jax.grad(target)(LOGITS), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "target"),
+    [
+        ("k1", kl_forward),
+        ("abs", lambda x: expectation(x, "abs") - total_variation(x)),
+        ("k2", lambda x: expectation(x, "k2") - kl_forward(x)),
+        ("k3", lambda x: kl_forward(x) - kl_backward(x)),
+    ],
+)
+def test_expected_gradient_of_each_estimator_in_the_reward(estimator, target):
+    actual = reward_gradient(estimator)
+    np.testing.assert_allclose(actual, jax.grad(target)(LOGITS), atol=1e-6)
+    if estimator != "k1":  # only k1 there pulls like the KL itself
+        assert np.abs(np.asarray(actual - jax.grad(kl_forward)(LOGITS))).max() > 0.01
+
+
+@pytest.mark.parametrize("estimator", ["k1", "abs", "k2", "k3"])
+def test_loss_and_reward_form_add_up_to_the_gradient_of_the_mean(estimator):
+    total = jax.grad(expectation)(LOGITS, estimator)
+    np.testing.assert_allclose(loss_gradient(estimator) + reward_gradient(estimator), total, atol=1e-6)
+    value = float(expectation(LOGITS, estimator))
+    if estimator in ("k1", "k3"):
+        np.testing.assert_allclose(value, float(kl_forward(LOGITS)), rtol=1e-5)
 
 
 @pytest.mark.parametrize("mode", MODES)

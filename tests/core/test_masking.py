@@ -113,6 +113,18 @@ def test_whitening_equal_values_gives_zero_not_noise():
     assert not np.any(np.asarray(core.masked_whiten(np.full((3, 7), 0.1, np.float32), np.ones((3, 7), bool))))
 
 
+def test_whitening_may_take_its_statistics_from_elsewhere():
+    values = np.random.default_rng(0).normal(3.0, 5.0, (4, 6)).astype(np.float32)
+    over = np.random.default_rng(1).random((4, 6)) < 0.7
+    mask = over & (np.arange(6) < 3)
+    whitened = np.asarray(core.masked_whiten(values, mask, over=over))
+    np.testing.assert_allclose(whitened[mask], oracle.whiten(values, over)[mask], rtol=1e-5, atol=1e-5)
+    assert not np.any(whitened[~mask])
+    assert abs(whitened[mask].mean()) > 1e-3  # not that of the mask
+    flat = np.where(over, 2.0, values).astype(np.float32)
+    assert not np.any(np.asarray(core.masked_whiten(flat, np.ones_like(mask), over=over)))
+
+
 def test_masked_statistics_ignore_what_is_masked():
     values = np.array([1.0, 3.0, np.inf], np.float32)
     mask = np.array([True, True, False])
