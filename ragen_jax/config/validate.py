@@ -322,8 +322,8 @@ def _probe(config: Config) -> Iterator[str]:
     group, prompts = config.rollout.group_size, config.rollout.prompts
     if group < 4 or group % 2:
         yield (
-            f"probe.every={section.every} with rollout.group_size={group}: signal and noise are told apart by two halves "
-            "of a group; use an even group_size of 4 or more, or probe.every=0"
+            f"probe.every={section.every} with rollout.group_size={group}: signal and noise are told apart by two "
+            "halves of a group; use an even group_size of 4 or more, or probe.every=0"
         )
     if section.edges:
         if any(low >= high for low, high in itertools.pairwise(section.edges)):
@@ -334,8 +334,8 @@ def _probe(config: Config) -> Iterator[str]:
         yield f"probe.buckets={section.buckets} is above rollout.prompts={prompts}; use at most one bucket per prompt"
     if section.mi_columns == 1 or section.mi_columns > prompts:
         yield (
-            f"probe.mi_columns={section.mi_columns} with rollout.prompts={prompts}: mutual information needs at least 2 "
-            f"of the batch's prompts; use 2 to {prompts}, or 0 for none"
+            f"probe.mi_columns={section.mi_columns} with rollout.prompts={prompts}: mutual information needs at least "
+            f"2 of the batch's prompts; use 2 to {prompts}, or 0 for none"
         )
 
 

@@ -3,9 +3,9 @@
 The probe differentiates the terms of the update itself (``actor_terms``), so its sum over the kept prompts is the
 gradient of the update. It reads parameters and batch and changes neither.
 
-Memory: beside the parameters at most ``PARAMETER_BUFFERS`` buffers of their size, whatever the number of prompts:
-three of either half of the current prompt; four each of the current bucket, of all prompts and of the kept ones; one
-direction.
+Memory: beside the parameters at most ``PARAMETER_BUFFERS`` buffers of their size, whatever the number of prompts (four
+of the current prompt and one in the making; four each of the current bucket, of all prompts and of the kept ones; one
+direction), and what one backward pass over half a group needs.
 
 Every gradient is on the scale of the update: ``g_i = K * (contribution of prompt i)`` with K kept prompts, so that the
 update is the mean of the kept g_i. A bucket's gradient is the mean of g_i over ``m`` of its prompts, the first m in
@@ -33,9 +33,9 @@ from ragen_jax.learner.score import ScoreConfig, response_log_probs
 from ragen_jax.learner.update import UpdateConfig, actor_terms
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.sharding import replicated, shardings
-from ragen_jax.types import Array, LearnerBatch, Params, ReasoningPairs
+from ragen_jax.types import Array, LearnerBatch, ObjectiveTerms, Params, ReasoningPairs
 
-PARAMETER_BUFFERS = 19
+PARAMETER_BUFFERS = 18
 
 
 @struct.dataclass
@@ -147,7 +147,7 @@ def probe(
         bucket = _no_gradients(params, mesh)
         for place, index in enumerate(indices):
             halves = [_half(batch, index, half) for half in (slice(0, group // 2), slice(group // 2, group))]
-            inputs = jax.device_put((*halves, np.float32(denominator), np.float32(loss_scale)), replicated(mesh))
+            inputs = jax.device_put((halves, np.float32(denominator), np.float32(loss_scale)), replicated(mesh))
             gradients = _prompt_gradients(params, unit, *inputs)
             everything = _add(everything, gradients)
             if keep[index]:
@@ -256,37 +256,46 @@ def _half(batch: LearnerBatch, index: int, rollouts: slice) -> LearnerBatch:
     )
 
 
-@functools.partial(jax.jit, static_argnums=(1,))
 def _prompt_gradients(
+    params: Params, settings: UpdateConfig, halves: list[LearnerBatch], denominator: Array, loss_scale: Array
+) -> TermGradients:
+    """Contributions of one prompt; each term of each half is differentiated on its own."""
+
+    def both(term: str) -> list[Params]:
+        names = (field.name for field in dataclasses.fields(ObjectiveTerms))
+        unit = ObjectiveTerms(*(jnp.float32(name == term) for name in names))
+        return [_term_gradient(params, settings, half, unit, denominator, loss_scale) for half in halves]
+
+    task, difference = _sum_and_difference(*both("task"))
+    return TermGradients(task=task, difference=difference, kl=_add(*both("kl")), entropy=_add(*both("entropy")))
+
+
+@functools.partial(jax.jit, static_argnums=(1,))
+def _term_gradient(
     params: Params,
     settings: UpdateConfig,
-    first: LearnerBatch,
-    second: LearnerBatch,
+    batch: LearnerBatch,
+    unit: ObjectiveTerms,
     denominator: Array,
     loss_scale: Array,
-) -> TermGradients:
-    """Contributions of one prompt; each term is differentiated on its own."""
+) -> Params:
+    """Gradient of the terms of the loss, weighed by ``unit``."""
 
-    def gradients(half: LearnerBatch) -> list[Params]:
-        def terms(p: Params) -> list[Array]:
-            parts, _ = actor_terms(p, settings, half, denominator)
-            return [parts.task * loss_scale, parts.kl * loss_scale, parts.entropy * loss_scale]
+    def loss(p: Params) -> jax.Array:
+        terms, _ = actor_terms(p, settings, batch, denominator)
+        weighted = jax.tree.map(jnp.multiply, unit, terms)
+        return jnp.asarray(loss_scale * weighted.actor)
 
-        _, pull = jax.vjp(terms, params)
-        return [pull(list(unit))[0] for unit in jnp.eye(3, dtype=jnp.float32)]
+    return jax.grad(loss)(params)
 
-    task_first, kl_first, entropy_first = gradients(first)
-    task_second, kl_second, entropy_second = gradients(second)
-    return TermGradients(
-        task=jax.tree.map(jnp.add, task_first, task_second),
-        difference=jax.tree.map(jnp.subtract, task_first, task_second),
-        kl=jax.tree.map(jnp.add, kl_first, kl_second),
-        entropy=jax.tree.map(jnp.add, entropy_first, entropy_second),
-    )
+
+@functools.partial(jax.jit, donate_argnums=(0, 1))
+def _sum_and_difference(first: Params, second: Params) -> tuple[Params, Params]:
+    return jax.tree.map(jnp.add, first, second), jax.tree.map(jnp.subtract, first, second)
 
 
 @functools.partial(jax.jit, donate_argnums=(0,))
-def _add(total: TermGradients, part: TermGradients) -> TermGradients:
+def _add(total: Params | TermGradients, part: Params | TermGradients) -> Params | TermGradients:
     return jax.tree.map(jnp.add, total, part)
 
 

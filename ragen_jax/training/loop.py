@@ -19,7 +19,7 @@ from ragen_jax.learner.checkpoint import Checkpointer
 from ragen_jax.learner.state import abstract_state
 from ragen_jax.rollout.episodes import Episode, Rollout
 from ragen_jax.rollout.queue import ActorThread
-from ragen_jax.training import early_stop, monitor
+from ragen_jax.training import early_stop, json_lines, monitor
 from ragen_jax.training.build import Components, build, needs_initial
 from ragen_jax.training.compile_counter import CompileCounter, configure_compilation_cache
 from ragen_jax.training.console import Console
@@ -226,6 +226,8 @@ class _Run:
             self._give_up_on_batch(rollout)
         self.step += 1
         self._log_rollouts(rollout.unselected.info.episodes)
+        if result.probe_rows:
+            json_lines.append_rows(self.folder.probe_file, ({"step": self.step} | row for row in result.probe_rows))
         self._publish(actor)
         seconds = time.perf_counter() - began
         metrics |= {
@@ -309,6 +311,7 @@ class _Run:
         if step is None:
             raise ValueError(f"{self.folder.path} has no complete checkpoint to resume from; start a new run")
         self.state, meta = self.checkpointer.restore(step, abstract_state(self.state, self.parts.mesh))
+        json_lines.keep_rows(self.folder.probe_file, lambda row: row["step"] <= step)
         self.step = step
         self.rules = early_stop.EarlyStopState.from_json(meta["rules"])
         self.monitor = monitor.MonitorState.from_json(meta["monitor"])

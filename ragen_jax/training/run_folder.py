@@ -41,6 +41,7 @@ class RunFolder:
         self.config_file = self.path / "config.json"
         self.metrics_file = self.path / "metrics.jsonl"
         self.rollouts_file = self.path / "rollouts.jsonl"
+        self.probe_file = self.path / "gradient_probe.jsonl"
         self.summary_file = self.path / "summary.json"
         self.tensorboard = self.path / "tensorboard"
         self.checkpoints = self.path / "checkpoints"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from typing import Any
 
 import jax
 import numpy as np
@@ -15,6 +16,7 @@ from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.rollout.metrics import rollout_metrics
 from ragen_jax.training.build import Components
 from ragen_jax.training.diagnosis import diagnose
+from ragen_jax.training.probing import is_due, keep_everything, probe_step
 from ragen_jax.training.selection import choose_prompts
 from ragen_jax.training.shaping import overlong_of_rows
 from ragen_jax.types import FilterResult, RolloutBatch, TrainState
@@ -22,10 +24,11 @@ from ragen_jax.types import FilterResult, RolloutBatch, TrainState
 
 @dataclasses.dataclass(frozen=True)
 class StepResult:
-    """The next state and what is known about the step."""
+    """The next state, what is known about the step, and the rows of its gradient probe (none when not due)."""
 
     state: TrainState
     metrics: dict[str, float]
+    probe_rows: tuple[dict[str, Any], ...] = ()
 
 
 def learn(parts: Components, state: TrainState, rollout: Rollout) -> StepResult:
@@ -57,10 +60,19 @@ def learn(parts: Components, state: TrainState, rollout: Rollout) -> StepResult:
         trained = {name: filter_numbers[name] for name in ("filter/kept_count", "filter/loss_scale")}
         filter_numbers = choose_prompts(parts, state.params, rollout.first)[1] | trained
     metrics |= filter_numbers
-    if int(result.kept_count) == 0:
+    prepared = _prepare(parts, state, rollout.batch, result) if int(result.kept_count) else None
+    probe_rows: tuple[dict[str, Any], ...] = ()
+    if is_due(parts, step):
+        probing = time.perf_counter()
+        valid = np.asarray(rollout.batch.valid).reshape(-1, parts.config.rollout.group_size)
+        unfiltered = _prepare(parts, state, rollout.batch, keep_everything(result, valid), probed=True)
+        probe_numbers, probe_rows = probe_step(
+            parts, state, rollout, result, prepared=prepared, unfiltered=unfiltered, step=step
+        )
+        metrics |= probe_numbers | {"time/probe_seconds": time.perf_counter() - probing}
+    if prepared is None:
         metrics |= {"update/count": 0.0, "update/skipped": 1.0}
     else:
-        prepared = _prepare(parts, state, rollout.batch, result)
         state, update_numbers = _update(parts, state, prepared, result)
         metrics |= prepared.metrics | update_numbers
     metrics["rollout/staleness"] = float(step - int(rollout.batch.policy_version))
@@ -68,10 +80,13 @@ def learn(parts: Components, state: TrainState, rollout: Rollout) -> StepResult:
     metrics["time/update_seconds"] = time.perf_counter() - scored
     finished = metrics.get("update/finite", 1.0) > 0
     following = jax.device_put(np.int32(step + finished), replicated(parts.mesh))
-    return StepResult(state=dataclasses.replace(state, step=following), metrics=metrics)
+    return StepResult(state=dataclasses.replace(state, step=following), metrics=metrics, probe_rows=probe_rows)
 
 
-def _prepare(parts: Components, state: TrainState, batch: RolloutBatch, result: FilterResult) -> PreparedBatch:
+def _prepare(
+    parts: Components, state: TrainState, batch: RolloutBatch, result: FilterResult, *, probed: bool = False
+) -> PreparedBatch:
+    """What the update reads; for the probe also without a KL term with the log-probs of the reference."""
     config = parts.config
     group = config.rollout.group_size
     rows = batch.tokens.shape
@@ -82,7 +97,7 @@ def _prepare(parts: Components, state: TrainState, batch: RolloutBatch, result: 
             state.critic_params, parts.critic, *inputs, config.micro_groups, config.model.compute_dtype
         )
         values = np.asarray(jax.device_get(values)).reshape(rows)
-    if parts.reference is not None:
+    if parts.reference is not None and (config.algorithm.kl_coef or probed):
         ref_log_probs = score(parts.reference, parts.model, parts.scoring, *inputs, config.micro_groups)
         ref_log_probs = np.asarray(jax.device_get(ref_log_probs)).reshape(rows)
     return prepare(batch, result, parts.prepare, values=values, ref_log_probs=ref_log_probs)

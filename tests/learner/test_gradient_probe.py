@@ -13,7 +13,7 @@ import pytest
 from ragen_jax.learner import gradient_probe
 from ragen_jax.learner.gradient_probe import PARAMETER_BUFFERS, ProbeReport, mutual_information_gradient, probe
 from ragen_jax.learner.score import response_log_probs
-from ragen_jax.types import LearnerBatch, ReasoningPairs
+from ragen_jax.types import LearnerBatch, ObjectiveTerms, ReasoningPairs
 from tests.device_fixtures import MODEL, VOCAB, random_params
 from tests.learner_fixtures import ONE, SCORING, SETTINGS, denominator, gradients, learner_batch, with_algorithm
 
@@ -241,13 +241,26 @@ def test_memory_is_bounded_whatever_the_number_of_prompts(batch: LearnerBatch, m
 
         return call
 
-    for name in ("_prompt_gradients", "_add", "_zeros", "_gram", "_add_weighted_scores"):
+    for name in ("_term_gradient", "_sum_and_difference", "_add", "_zeros", "_gram", "_add_weighted_scores"):
         monkeypatch.setattr(gradient_probe, name, counted(getattr(gradient_probe, name)))
     pairs = one_token_pairs()
     before = sum(array.nbytes for array in jax.live_arrays())
     run(batch, pairs=pairs, buckets=3)
     inputs = 64 * 1024  # token arrays of one prompt and Gram matrices
     assert 12 * size < most <= PARAMETER_BUFFERS * size + inputs
+
+
+@pytest.mark.slow
+def test_one_backward_pass_needs_little_beside_its_result():
+    """On a network whose parameters outweigh its activations, by the compiler's own account."""
+    model = dataclasses.replace(MODEL, width=64, vocab_rows=512, mlp_width=256, head_dim=16)
+    params = random_params(config=model)
+    half = gradient_probe._half(learner_batch(groups=1, group_size=4), 0, slice(0, 2))
+    one = np.float32(1.0)
+    terms = ObjectiveTerms(task=one, kl=one, entropy=one, value=one)
+    settings = dataclasses.replace(SETTINGS, model=model)
+    program = gradient_probe._term_gradient.lower(params, settings, half, terms, one, one).compile()
+    assert program.memory_analysis().temp_size_in_bytes < 3 * 4 * flat(params).size
 
 
 def test_parameters_and_batch_are_left_alone(batch: LearnerBatch):
