@@ -49,8 +49,8 @@ class WebShop(TextEnv):
 
     ``info`` has, beside the common entries (effective: another page or another choice is shown): ``actions_taken``,
     ``end_of_page`` (nothing but the way back can be clicked); and at the end of the episode ``purchased``, ``score``
-    (0 without a purchase) and, of a purchase, ``type_factor``, ``attribute_share``, ``option_share`` (left out where
-    no option was wanted) and ``price_ok``.
+    (0 without a purchase) and, of a purchase, ``type_factor``, ``price_ok``, ``attribute_share`` and ``option_share``
+    (each left out where none was wanted).
     """
 
     name: ClassVar[str] = "webshop"
@@ -202,9 +202,10 @@ def _outcome(bought: Score | None) -> dict[str, bool | float]:
         "purchased": True,
         "score": bought.value,
         "type_factor": bought.type_factor,
-        "attribute_share": bought.attribute_hits / bought.attributes,
         "price_ok": bought.price_ok,
     }
+    if bought.attributes:
+        outcome["attribute_share"] = bought.attribute_hits / bought.attributes
     if bought.options:
         outcome["option_share"] = bought.option_hits / bought.options
     return outcome

@@ -167,7 +167,7 @@ _TABLES: dict[
         ("Power", "extension cord", _SHELL, _POWER_FEATURES, (_CABLE, _COLOUR), (9, 35)),
         ("Cases", "phone case", _SHELL, _POWER_FEATURES, (_SCREEN, _COLOUR), (7, 30)),
         ("Cases", "tablet sleeve", _SHELL, _POWER_FEATURES, (_SCREEN, _COLOUR), (12, 45)),
-        ("Cases", "screen protector", _SHELL, _POWER_FEATURES, (_SCREEN, _PACK), (5, 20)),
+        ("Cases", "screen protector", _SHELL, _POWER_FEATURES, (_SCREEN, _STYLE), (5, 20)),
         ("Audio", "bluetooth speaker", _SHELL, _SOUND_FEATURES, (_COLOUR, _STYLE), (20, 120)),
         ("Audio", "headset", _SHELL, _SOUND_FEATURES, (_COLOUR, _STYLE), (18, 110)),
         ("Audio", "microphone", _SHELL, _SOUND_FEATURES, (_COLOUR, _STYLE), (22, 130)),

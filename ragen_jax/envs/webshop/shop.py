@@ -115,9 +115,8 @@ def _open(found: tuple[str, Path] | None, dataset: str, goals: str, skip_malform
     reachable = tuple(request for request in requests if request.reachable())
     left_out += len(requests) - len(reachable)
     if left_out:
-        logger.warning(
-            "webshop: left out %d of %d requests, no purchase could meet them", left_out, left_out + len(reachable)
-        )
+        total = left_out + len(reachable)
+        logger.warning("webshop: %d of %d requests left out, their own product does not meet them", left_out, total)
     if not reachable:
         raise ValueError(
             f"webshop: none of {len(products)} products has a request that it meets ({left_out} left out): an entry "
