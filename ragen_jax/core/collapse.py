@@ -35,6 +35,7 @@ from ragen_jax.types import Array, CollapseState, CrossScores
 
 Mix = Literal["sequence", "per_token"]
 RETRIEVAL_KS = (1, 2, 4, 8)
+_TINY = 1e-30  # least mixture relative to the best column; keeps the logarithm of an empty one finite
 
 
 def matched_and_marginal(scores: CrossScores, *, mix: Mix = "sequence") -> tuple[jax.Array, jax.Array]:
@@ -117,13 +118,13 @@ def mi_bounds(scores: CrossScores) -> MiBounds:
 
 
 def column_sampling_std_error(scores: CrossScores) -> jax.Array:
-    """Standard error that the draw of the columns gives the information estimate, to first order.
+    """Standard error that the draw of the columns gives the information estimate: a jackknife over drawn columns.
 
-    The rollouts of a prompt share its S - 1 drawn columns, the draws of different prompts are independent. With
-    ``y_is = (C - 1) / C * mean over k of p(z_ik | x_s) / marginal_ik`` and s_i^2 its unbiased variance over the drawn
-    others, prompt i adds ``(n_i / n)^2 (1 - (S - 1) / (C - 1)) s_i^2 / (S - 1)`` to the squared error (simple random
-    sampling without replacement). It is a sample variance too: where one column in many explains a reasoning and was
-    not drawn, it is too small.
+    The rollouts of a prompt share its S - 1 drawn columns, the draws of different prompts are independent. With g_is
+    the mean log marginal of prompt i without drawn column s, prompt i adds
+    ``(n_i / n)^2 (1 - (S - 1) / (C - 1)) (S - 2) / (S - 1) sum_s (g_is - mean)^2`` to the squared error; the second
+    factor is that of sampling without replacement. It is a sample variance: where one column in many explains a
+    reasoning and was not drawn, it is too small.
 
     Args:
       scores: cross scores, [C, G, S].
@@ -141,17 +142,18 @@ def column_sampling_std_error(scores: CrossScores) -> jax.Array:
     others = drawn - 1
     if others < 2:
         raise ValueError(f"{others} other column shows no spread; score under at least 3 columns")
+    log_probs = _clean(scores)
+    relative = jnp.exp(log_probs - jnp.max(log_probs, axis=2, keepdims=True))
+    own, rest = relative[:, :, :1], relative[:, :, 1:]
+    left = jnp.maximum(jnp.sum(rest, axis=2, keepdims=True) - rest, 0.0) / (others - 1.0)
+    without = jnp.log(jnp.maximum(own + (count - 1.0) * left, _TINY))
     valid = jnp.asarray(scores.valid, bool)
-    matched, gain = _matched_and_gain(scores, mix="sequence")
-    # Rows that are not valid have a difference of 0 here and are masked below.
-    relative = jnp.exp(_clean(scores)[:, :, 1:] - (matched - gain)[:, :, None])
-    mask = jnp.broadcast_to(valid[:, :, None], relative.shape)
-    y = (count - 1.0) / count * masked_mean(relative, mask, axis=1)
-    spread = jnp.sum(jnp.square(y - jnp.mean(y, axis=1, keepdims=True)), axis=1) / (others - 1.0)
+    replicates = masked_mean(without, jnp.broadcast_to(valid[:, :, None], without.shape), axis=1)
+    spread = jnp.sum(jnp.square(replicates - jnp.mean(replicates, axis=1, keepdims=True)), axis=1)
     rows = jnp.sum(valid.astype(jnp.float32), axis=1)
     share = rows / jnp.maximum(jnp.sum(rows), 1.0)
     missing = 1.0 - others / (count - 1.0)
-    return jnp.sqrt(jnp.sum(jnp.square(share) * missing * spread / others))
+    return jnp.sqrt(jnp.sum(jnp.square(share) * missing * (others - 1.0) / others * spread))
 
 
 def mi_zscore(

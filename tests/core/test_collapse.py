@@ -233,6 +233,42 @@ def test_refusals():
         core.collapse_metrics(scores.replace(log_probs=np.zeros((2, 1, 3), np.float32)))
 
 
+def test_unscored_rows_are_bounded_by_saying_nothing_and_saying_everything():
+    log_probs = np.random.default_rng(7).normal(size=(4, 3, 4)).astype(np.float32)
+    classes = [0, 0, 1, 2]
+    log_probs[:, :, 1] = log_probs[:, :, 0]
+    valid = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 0], [1, 1, 1]], bool)
+    scores = make(log_probs, valid=valid, column_class=classes)
+    matched, marginal = matched_and_marginal(scores)
+    gains = (np.asarray(matched) - np.asarray(marginal))[valid].sum()
+    bounds = core.mi_bounds(scores)
+    np.testing.assert_allclose(bounds.silent, gains / 12, rtol=1e-4, atol=1e-6)
+    identified = 3 * math.log(2) + 3 * math.log(4)  # two and one of the pair, three of the third prompt
+    np.testing.assert_allclose(bounds.identifying, (gains + identified) / 12, rtol=1e-4)
+
+
+@given(scores=cross_scores())
+def test_whatever_the_unscored_rows_hold_it_stays_below_the_upper_bound(scores):
+    everything, _ = metrics_of(scores.replace(valid=np.ones_like(scores.valid)))
+    assert float(everything["mi_sequence_nats"]) <= float(core.mi_bounds(scores).identifying) + 1e-5
+
+
+def test_bounds_meet_when_every_row_is_scored_and_span_the_ceiling_when_none_is():
+    scores = make(np.random.default_rng(8).normal(size=(5, 2, 5)))
+    metrics, _ = metrics_of(scores)
+    np.testing.assert_allclose(np.array(core.mi_bounds(scores)), [float(metrics["mi_sequence_nats"])] * 2, rtol=1e-5)
+    nothing = scores.replace(valid=np.zeros((5, 2), bool))
+    np.testing.assert_allclose(np.array(core.mi_bounds(nothing)), [0.0, math.log(5)], rtol=1e-6)
+
+
+def test_one_prompt_or_one_rollout_has_no_information_to_show():
+    alone, _ = metrics_of(make(np.full((1, 3, 1), -4.0)))
+    assert float(alone["mi_sequence_nats"]) == float(alone["mi_sequence_ceiling_nats"]) == 0.0
+    assert float(alone["retrieval_accuracy"]) == float(alone["retrieval_chance"]) == 1.0
+    single = core.batch_mi_interval(make(np.random.default_rng(9).normal(size=(4, 1, 4))))
+    assert float(single.std_error) == 0.0  # one rollout shows no spread
+
+
 # Names of the released code for our metrics, with mix="per_token".
 REFERENCE_NAMES = {
     "mi_token_nats": "mi_estimate",

@@ -90,6 +90,36 @@ def test_rows_without_a_score_do_not_narrow_the_batch_interval():
     np.testing.assert_allclose(np.array(half), np.array(alone), rtol=1e-5)
 
 
+def test_conditional_entropy_interval_is_unbiased_and_covers():
+    rng = np.random.default_rng(5)
+    p = channel(rng, PROMPTS, 2.0)
+    truth = float(-(p * np.log(p)).sum(axis=1).mean()) / 4
+    draws = np.stack([sample(rng, p, GROUP) for _ in range(REPETITIONS)])
+
+    def estimate(log_probs):
+        return core.conditional_entropy_interval(
+            make(log_probs).replace(lengths=np.full((PROMPTS, GROUP), 4, np.int32))
+        )
+
+    interval = jax.jit(jax.vmap(estimate))(draws)
+    covered = (np.asarray(interval.low) <= truth) & (truth <= np.asarray(interval.high))
+    assert 0.93 <= covered.mean() <= 0.97
+    np.testing.assert_allclose(np.mean(interval.estimate), truth, rtol=5e-3)
+
+
+def test_a_proportion_is_never_certain():
+    interval = core.proportion_interval(np.float32(16), np.float32(16))
+    np.testing.assert_allclose(interval.estimate, 1.0)
+    np.testing.assert_allclose(interval.std_error, np.sqrt((17 / 18) * (1 / 18) / 16), rtol=1e-5)
+    nothing = core.proportion_interval(np.float32(0), np.float32(0))
+    assert (float(nothing.estimate), float(nothing.std_error)) == (0.0, 0.5)
+    rng = np.random.default_rng(6)
+    hits = rng.binomial(256, 0.3, 1000).astype(np.float32)
+    found = jax.vmap(core.proportion_interval)(hits, np.full(1000, 256, np.float32))
+    covered = (np.asarray(found.low) <= 0.3) & (np.asarray(found.high) >= 0.3)
+    assert 0.93 <= covered.mean() <= 0.97
+
+
 def test_bootstrap_takes_its_indices_from_the_caller():
     values = np.array([0.0, 1.0, 2.0, 3.0], np.float32)
     indices = np.random.default_rng(4).integers(0, 4, (2000, 4))

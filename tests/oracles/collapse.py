@@ -74,3 +74,28 @@ def hit_share(scores, own, k):
     equal = [j for j, s in enumerate(scores) if s == matched]
     picks = list(itertools.combinations(equal, min(draws, len(equal))))
     return sum(any(j in own for j in pick) for pick in picks) / len(picks)
+
+
+def sampled_mi(log_probs, valid, columns):
+    """MI estimate under sampled columns, and the jackknife error of their draw, one reasoning at a time.
+
+    ``log_probs`` is the whole matrix [C, G, C]; ``columns`` [C, S] names the own column and the drawn others.
+    """
+    count, drawn = columns.shape
+
+    def log_marginal(own, others):
+        return math.log(math.exp(own) / count + (count - 1) / count * np.mean(np.exp(others)))
+
+    gains, variances, rows = [], [], []
+    for i in range(count):
+        scored = [log_probs[i, k, columns[i]] for k in range(valid.shape[1]) if valid[i, k]]
+        gains += [float(scores[0]) - log_marginal(scores[0], scores[1:]) for scores in scored]
+        rows.append(len(scored))
+        without = [
+            np.mean([log_marginal(scores[0], np.delete(scores[1:], s)) for scores in scored] or [0.0])
+            for s in range(drawn - 1)
+        ]
+        jackknife = (drawn - 2) / (drawn - 1) * np.square(np.subtract(without, np.mean(without))).sum()
+        variances.append(jackknife * (1 - (drawn - 1) / (count - 1)))
+    share = np.array(rows) / sum(rows)
+    return float(np.mean(gains)), float(np.sqrt(np.sum(share**2 * np.array(variances))))
