@@ -35,6 +35,7 @@ _SAMPLINGS = {
     "collapse/trajectory": "collapse_trajectory_sample",
 }
 _REST = {
+    "collapse/first_turn/scored": "collapse/first_turn_num_valid",  # counted before any are sampled there
     "rollout/closed_reasoning": "collapse/valid_thinking_rate",  # of all turns
     "rollout/response_tokens": "train/response_length",  # template tokens count there
     "filter/reward_std_mean": "rollout/in_group_reward_std",  # there also called reward variance
