@@ -11,6 +11,7 @@ import argparse
 import dataclasses
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import shlex
@@ -97,7 +98,7 @@ def finish(
     holds = all(target.holds(ratios[name]) for name, target in targets.items())
     record: dict[str, Any] = {
         "bench": bench,
-        "ratios": {name: float(f"{value:.4g}") for name, value in ratios.items()},
+        "ratios": {name: float(f"{value:.4g}") if math.isfinite(value) else None for name, value in ratios.items()},
         "targets": {name: str(target) for name, target in targets.items()},
         "holds": holds,
         "versions": versions(),
