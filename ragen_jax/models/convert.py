@@ -120,7 +120,7 @@ def save_model(
     for name in TOKENIZER_FILES:
         if (tokenizer_folder / name).is_file():
             shutil.copyfile(tokenizer_folder / name, folder / name)
-    _write_shards(folder, _hf_tensors(config, params, dtype), shard_bytes)
+    write_shards(folder, _hf_tensors(config, params, dtype), shard_bytes=shard_bytes)
     return folder
 
 
@@ -263,8 +263,8 @@ def _hf_tensors(config: ModelConfig, params: Params, dtype: str) -> Iterator[tup
             yield name, leaf.theirs(np.asarray(one)).astype(jnp.dtype(dtype))
 
 
-def _write_shards(folder: Path, tensors: Iterator[tuple[str, np.ndarray]], shard_bytes: int) -> None:
-    """One file where everything fits, else numbered shards and their index."""
+def write_shards(folder: Path, tensors: Iterator[tuple[str, np.ndarray]], *, shard_bytes: int = SHARD_BYTES) -> None:
+    """Write tensors as they come: one file where everything fits, else numbered shards and their index."""
     shards: list[tuple[Path, list[str]]] = []
     pending: dict[str, np.ndarray] = {}
     size = total = 0
