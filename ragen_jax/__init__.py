@@ -16,6 +16,7 @@ _PUBLIC = {
     "build": "ragen_jax.training.build:build",
     "collapse_metrics": "ragen_jax.core.collapse:collapse_metrics",
     "collect": "ragen_jax.rollout.actor:collect",
+    "compat": "ragen_jax.compat",
     "compose": "ragen_jax.config.compose:compose",
     "config": "ragen_jax.config",
     "core": "ragen_jax.core",
