@@ -6,7 +6,7 @@ import dataclasses
 
 from ragen_jax.envs.base import EnvConfig
 
-_CHOICES = {"dataset": ("small", "full"), "goals": ("synthetic", "human"), "reward_mode": ("binary", "score")}
+_CHOICES = {"dataset": ("small", "full"), "goals": ("synthetic", "human"), "reward": ("match", "score")}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class WebShopConfig(EnvConfig):
       goals: "synthetic" (the product's instruction and any combination of its options) or "human" (requests that people
         wrote, ``items_human_ins.json``).
       skip_malformed: leave malformed records out and count them, instead of refusing the file.
-      reward_mode: reward of a purchase: "binary" (1 for a full match, else 0) or "score" (the score itself).
+      reward: reward of a purchase: "match" (1 for a full match, else 0) or "score" (the score itself).
       show_attributes: product pages have a sub-page with the attributes that the score compares.
       hints: give advice on how to shop, once, in the instructions.
     """
@@ -35,7 +35,7 @@ class WebShopConfig(EnvConfig):
     dataset: str = "small"
     goals: str = "synthetic"
     skip_malformed: bool = False
-    reward_mode: str = "binary"
+    reward: str = "match"
     show_attributes: bool = False
     hints: bool = False
 

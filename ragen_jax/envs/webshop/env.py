@@ -44,7 +44,7 @@ def goal_of_seed(shop: Shop, config: WebShopConfig, seed: int) -> Goal:
 class WebShop(TextEnv):
     """Search a shop for a product that meets a request, choose its options and buy it; the dynamics have no noise.
 
-    Buying ends the episode. Its reward is 1 for a full match, else 0, or the score itself (``reward_mode``). An answer
+    Buying ends the episode. Its reward is 1 for a full match, else 0, or the score itself (``reward``). An answer
     is one action; one that the page does not offer changes nothing and takes no action of the budget, only a turn.
 
     ``info`` has, beside the common entries (effective: another page or another choice is shown): ``actions_taken``,
@@ -94,7 +94,7 @@ class WebShop(TextEnv):
         success = bought is not None and bought.full
         reward = 0.0
         if bought is not None:
-            reward = float(success) if config.reward_mode == "binary" else bought.value
+            reward = float(success) if config.reward == "match" else bought.value
         info: dict[str, Any] = {
             "success": success,
             "action_is_valid": valid,
@@ -116,7 +116,7 @@ class WebShop(TextEnv):
             return ""
         pays = (
             "It pays 1 when kind of product, properties, options and price all fit, else 0."
-            if config.reward_mode == "binary"
+            if config.reward == "match"
             else "It pays the share of properties, options and price that fit, less for another kind of product."
         )
         lines = [

@@ -105,10 +105,10 @@ def test_an_episode_from_request_to_purchase(tiny_folder: Path) -> None:
         env.step("click[buy now]")
 
 
-@pytest.mark.parametrize(("mode", "reward"), [("binary", 0.0), ("score", 2 / 3)])
+@pytest.mark.parametrize(("mode", "reward"), [("match", 0.0), ("score", 2 / 3)])
 def test_a_partial_match_pays_by_the_mode_and_is_no_success(tiny_folder: Path, mode: str, reward: float) -> None:
     """The size was wanted and not chosen: attribute and price, of attribute, size and price."""
-    env = _tiny(tiny_folder, reward_mode=mode)
+    env = _tiny(tiny_folder, reward=mode)
     for answer in ("search[t-shirt]", "click[b0only]", "click[buy now]"):
         result = env.step(answer)
     assert result.reward == pytest.approx(reward)
@@ -208,7 +208,7 @@ def test_options_that_make_no_sense_are_refused() -> None:
         ({"max_actions_per_turn": 2}, "an answer is one action"),
         ({"dataset": "large"}, "use 'small' or 'full'"),
         ({"goals": "own"}, "use 'synthetic' or 'human'"),
-        ({"reward_mode": "raw"}, "use 'binary' or 'score'"),
+        ({"reward": "raw"}, "use 'match' or 'score'"),
         ({"hints": True, "instructions": "terse"}, "hints=True has no effect"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -220,7 +220,7 @@ def test_instructions_follow_the_options() -> None:
     assert "7 turns and 6 actions" in plain
     assert "pays 1 when" in plain
     assert "search[words]" in plain
-    assert "pays the share" in _env(reward_mode="score").instructions()
+    assert "pays the share" in _env(reward="score").instructions()
     assert _env(hints=True).instructions().startswith(_env().instructions())
     assert len(_env(hints=True).instructions()) > len(_env().instructions()) + 100
     assert _env(instructions="terse").instructions() == ""

@@ -44,7 +44,7 @@ def test_a_folder_below_the_data_folder_is_found_by_itself(monkeypatch: pytest.M
 
 def test_a_shop_is_loaded_once(tmp_path: Path) -> None:
     folder = write_shop(tmp_path, [record("B1")], {"B1": entry()})
-    assert _open(folder) is _open(folder, reward_mode="score", split="validation", max_turns=3)
+    assert _open(folder) is _open(folder, reward="score", split="validation", max_turns=3)
     assert _open(folder) is not open_shop(WebShopConfig())
 
 
