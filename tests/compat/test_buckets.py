@@ -19,10 +19,10 @@ def test_golden_buckets(golden_dir):
         )
         assert list(buckets) == list(case["buckets"])
         for name, expected in case["buckets"].items():
-            assert buckets[name].rows == expected["rows"]
-            assert buckets[name].group_ids == expected["group_ids"]
-            np.testing.assert_allclose(buckets[name].std_values, expected["std_values"], rtol=1e-6)
-            np.testing.assert_allclose(buckets[name].std_mean, expected["std_mean"], rtol=1e-6)
+            assert buckets[name]["rows"] == expected["rows"]
+            assert buckets[name]["group_ids"] == expected["group_ids"]
+            np.testing.assert_allclose(buckets[name]["std_values"], expected["std_values"], rtol=1e-6)
+            np.testing.assert_allclose(buckets[name]["std_mean"], expected["std_mean"], rtol=1e-6)
 
 
 def test_golden_trainer_sizes(golden_dir):
@@ -42,7 +42,7 @@ def test_golden_trainer_sizes(golden_dir):
 def test_empty_fixed_buckets_are_left_out_and_names_keep_their_range():
     buckets = split_into_buckets([0.5, 4.0, 7.0], mode="fixed_rv", rows_per_group=1)
     assert list(buckets) == ["all", "bucket_1", "bucket_5", "bucket_6"]
-    assert buckets["bucket_5"].rows == [1]
+    assert buckets["bucket_5"]["rows"] == [1]
 
 
 STD = st.sampled_from([1, 5, 11]).flatmap(
@@ -54,10 +54,10 @@ STD = st.sampled_from([1, 5, 11]).flatmap(
 def test_quantiles_share_out_the_groups_in_order(std, count):
     buckets = split_into_buckets(std, bucket_count=count, rows_per_group=3)
     everything = buckets.pop("all")
-    assert sorted(row for bucket in buckets.values() for row in bucket.rows) == everything.rows
-    values = [value for bucket in buckets.values() for value in bucket.std_values]
+    assert sorted(row for bucket in buckets.values() for row in bucket["rows"]) == everything["rows"]
+    values = [value for bucket in buckets.values() for value in bucket["std_values"]]
     assert values == sorted(values)
-    sizes = [len(bucket.group_ids) for bucket in buckets.values()]
+    sizes = [len(bucket["group_ids"]) for bucket in buckets.values()]
     assert len(sizes) == min(count, len(std))
     assert set(sizes[:-1]) <= {len(std) // len(sizes)}
 

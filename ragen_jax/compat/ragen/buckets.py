@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,8 +13,8 @@ from ragen_jax.core.snr import rv_buckets
 FIXED_EDGES = (1.0, 2.0, 3.0, 4.0, 5.0)  # of the buckets [0, 1), [1, 2) ... [5, inf), reward units
 
 
-class Bucket(NamedTuple):
-    """One bucket.
+class Bucket(TypedDict):
+    """One bucket, as the released code's dictionary of it.
 
     Attributes:
       rows: rows of its groups, ascending.
@@ -56,7 +56,7 @@ def split_into_buckets(
     Raises:
       ValueError: unknown mode; no groups; a std that is negative or not finite; numbers below 1; ids that do not fit.
 
-    >>> split_into_buckets([0.3, 0.1, 0.2], bucket_count=3)["bucket_1"].group_ids
+    >>> split_into_buckets([0.3, 0.1, 0.2], bucket_count=3)["bucket_1"]["group_ids"]
     [1]
     """
     std = np.asarray(group_std, np.float32)
