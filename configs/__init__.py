@@ -27,6 +27,7 @@ PRESETS = Registry(
         ("bandit_tiny", "configs.envs.bandit:bandit_tiny"),
         ("webshop", "configs.envs.webshop:webshop"),
         ("webshop_full", "configs.envs.webshop:webshop_full"),
+        ("deepcoder", "configs.envs.deepcoder:deepcoder"),
         ("ppo", "configs.algorithms.ppo:ppo"),
         ("ppo_bi_level", "configs.algorithms.ppo:ppo_bi_level"),
         ("grpo", "configs.algorithms.grpo:grpo"),

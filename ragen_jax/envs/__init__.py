@@ -31,6 +31,7 @@ ENVS = Registry(
         ("countdown", "ragen_jax.envs.countdown:Countdown"),
         ("search_qa", "ragen_jax.envs.search_qa:SearchQA"),
         ("webshop", "ragen_jax.envs.webshop:WebShop"),
+        ("deepcoder", "ragen_jax.envs.deepcoder:DeepCoder"),
     ),
 )
 

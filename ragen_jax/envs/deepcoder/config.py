@@ -1,0 +1,64 @@
+"""Options of the DeepCoder environment."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ragen_jax.envs.base import EnvConfig
+from ragen_jax.envs.data_files import refuse_changed
+from ragen_jax.envs.deepcoder.sandbox import TIERS
+
+DATASETS = ("deepcoder", "exercism", "human_eval")
+REWARDS = ("all", "fraction")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DeepCoderConfig(EnvConfig):
+    """Options of DeepCoder. An episode is one answer: the whole answer is one Python program.
+
+    Attributes:
+      validation_percent: 25 by default, since the embedded problems are few.
+      dataset: "deepcoder" (rows in the DeepCoder schema; our own embedded problems where no file is named or found),
+        "exercism" (its canonical data), or "human_eval" (needs the extra ``code``).
+      data_file: file of the data set: a path, or a path below RAGEN_DATA_DIR or the cache.
+      skip_malformed: leave malformed rows of the file out, and count them, instead of refusing the file.
+      sandbox: "bubblewrap" stops hostile programs; "rlimits" stops accidents only, and has to be asked for.
+      reward: "all" pays 1 when every hidden test passes, else 0; "fraction" pays the share of tests that pass.
+      max_tests: hidden tests that count, evenly spread over those of a problem.
+      time_limit_s: processor seconds on one test.
+      memory_limit_mb: address space, MiB.
+      max_program_bytes: a longer answer is not run.
+    """
+
+    max_turns: int = 1
+    max_actions_per_turn: int = 1
+    max_actions: int = 1
+    validation_percent: int = 25
+    dataset: str = "deepcoder"
+    data_file: str = ""
+    skip_malformed: bool = False
+    sandbox: str = "bubblewrap"
+    reward: str = "all"
+    max_tests: int = 16
+    time_limit_s: float = 1.0
+    memory_limit_mb: int = 512
+    max_program_bytes: int = 32_768
+
+    def __post_init__(self) -> None:
+        """Refuse values outside their range."""
+        super().__post_init__()
+        for field in ("max_turns", "max_actions_per_turn", "max_actions"):
+            if getattr(self, field) != 1:
+                raise ValueError(f"{field}={getattr(self, field)}: deepcoder ends with its first answer, use 1")
+        for field, known in (("dataset", DATASETS), ("sandbox", TIERS), ("reward", REWARDS)):
+            if getattr(self, field) not in known:
+                raise ValueError(f"{field}={getattr(self, field)!r}: use one of {', '.join(known)}")
+        if self.dataset == "human_eval":
+            refuse_changed(self, ("data_file", "skip_malformed"), because="human_eval comes from its package")
+        for field in ("max_tests", "max_program_bytes"):
+            if getattr(self, field) < 1:
+                raise ValueError(f"{field}={getattr(self, field)}: use 1 or more")
+        if not 0 < self.time_limit_s <= 60:
+            raise ValueError(f"time_limit_s={self.time_limit_s}: use more than 0, at most 60 seconds")
+        if self.memory_limit_mb < 64:
+            raise ValueError(f"memory_limit_mb={self.memory_limit_mb}: Python itself needs 64")
