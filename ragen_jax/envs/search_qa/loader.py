@@ -8,11 +8,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ragen_jax.envs.data_source import DataSet, DataSource, load_rows, locate, read_json_lines, read_json_list
+from ragen_jax.envs.search_qa.factbook import make_factbook
 from ragen_jax.envs.search_qa.index import Bm25Index
 from ragen_jax.envs.search_qa.records import Hop, Passage, Question
 from ragen_jax.envs.search_qa.scoring import normalise
@@ -20,6 +21,9 @@ from ragen_jax.envs.search_qa.world import World, make_world
 
 NAME = "search_qa"
 QUESTIONS_BELOW, CORPUS_BELOW = "search_qa/questions.jsonl", "search_qa/corpus.jsonl"
+
+INVENTED, FACTBOOK = "invented", "factbook"
+WORLDS = (INVENTED, FACTBOOK)
 
 Found = tuple[str, Path] | None
 
@@ -39,7 +43,9 @@ class Data:
     source: DataSource
 
 
-def load_data(*, questions_file: str, corpus_file: str, skip_malformed: bool, search_here: bool) -> Data:
+def load_data(
+    *, questions_file: str, corpus_file: str, skip_malformed: bool, search_here: bool, world: str = INVENTED
+) -> Data:
     """Load questions and, when the search is made in this process, the corpus and its index; once per process.
 
     Without a corpus file the passages are the contexts that come with the questions (HotpotQA), and without any file
@@ -50,11 +56,14 @@ def load_data(*, questions_file: str, corpus_file: str, skip_malformed: bool, se
       corpus_file: the same for ``search_qa/corpus.jsonl``.
       skip_malformed: leave malformed rows out and count them.
       search_here: load the corpus and build its index.
+      world: embedded data: "invented", where no file is named or found; or "factbook", for which none is looked up.
 
     Raises:
       ValueError: a named file is nowhere, a row is malformed, two passages share an id, there is no row, or the files
         do not fit together.
     """
+    if world != INVENTED:
+        return _load(None, None, skip_malformed, search_here, world)
     questions = locate(questions_file, option="questions_file", below=QUESTIONS_BELOW)
     corpus = locate(corpus_file, option="corpus_file", below=CORPUS_BELOW) if search_here else None
     if corpus and not questions:
@@ -62,28 +71,29 @@ def load_data(*, questions_file: str, corpus_file: str, skip_malformed: bool, se
             f"the corpus {corpus[1]} comes without questions, and the embedded ones do not ask about it: "
             f"set questions_file, or put {QUESTIONS_BELOW} below RAGEN_DATA_DIR"
         )
-    return _load(questions, corpus, skip_malformed, search_here)
+    return _load(questions, corpus, skip_malformed, search_here, world)
 
 
 @functools.lru_cache(maxsize=8)
-def _load(questions: Found, corpus: Found, skip_malformed: bool, search_here: bool) -> Data:
+def _load(questions: Found, corpus: Found, skip_malformed: bool, search_here: bool, world: str) -> Data:
     asked = load_rows(
         f"{NAME} questions",
         questions,
         read=read_records,
         convert=question_of,
-        embedded=_embedded_questions,
+        embedded=_EMBEDDED[world][0],
         skip_malformed=skip_malformed,
     )
     rows = _one_unit_per_text(asked.rows)
+    name = NAME if questions else f"{NAME} {world}"
     if not search_here:
-        return Data(rows, None, dataclasses.replace(asked.source, name=NAME))
-    passages = load_corpus(corpus, contexts_of=questions, skip_malformed=skip_malformed)
+        return Data(rows, None, dataclasses.replace(asked.source, name=name))
+    passages = load_corpus(corpus, contexts_of=questions, skip_malformed=skip_malformed, world=world)
     both = f"{asked.source.sha256} {passages.source.sha256}"
     files = ", ".join(dict.fromkeys(source.file for source in (asked.source, passages.source) if source.file))
     source = dataclasses.replace(
         asked.source,
-        name=f"{NAME} over {len(passages.rows)} passages",
+        name=f"{name} over {len(passages.rows)} passages",
         file=files,
         sha256=hashlib.sha256(both.encode("ascii")).hexdigest(),
         skipped=asked.source.skipped + passages.source.skipped,
@@ -91,7 +101,7 @@ def _load(questions: Found, corpus: Found, skip_malformed: bool, search_here: bo
     return Data(rows, Bm25Index(passages.rows), source)
 
 
-def load_corpus(found: Found, *, contexts_of: Found, skip_malformed: bool) -> DataSet[Passage]:
+def load_corpus(found: Found, *, contexts_of: Found, skip_malformed: bool, world: str = INVENTED) -> DataSet[Passage]:
     """Passages of a corpus file; without one, the contexts of a file of questions; without that, the embedded ones.
 
     Raises:
@@ -103,7 +113,7 @@ def load_corpus(found: Found, *, contexts_of: Found, skip_malformed: bool) -> Da
             found,
             read=read_records,
             convert=passage_of,
-            embedded=_embedded_passages,
+            embedded=_EMBEDDED[world][1],
             skip_malformed=skip_malformed,
         )
         seen: set[str] = set()
@@ -242,13 +252,17 @@ def _text(row: dict[str, Any], field: str) -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def _world() -> World:
+def _invented() -> World:
     return make_world()
 
 
-def _embedded_questions() -> tuple[Question, ...]:
-    return _world().questions
+@functools.lru_cache(maxsize=1)
+def _factbook() -> World:
+    return make_factbook()
 
 
-def _embedded_passages() -> tuple[Passage, ...]:
-    return _world().passages
+# Fixed functions, since ``load_rows`` remembers by them: questions and passages of each world.
+_EMBEDDED: dict[str, tuple[Callable[[], tuple[Question, ...]], Callable[[], tuple[Passage, ...]]]] = {
+    INVENTED: (lambda: _invented().questions, lambda: _invented().passages),
+    FACTBOOK: (lambda: _factbook().questions, lambda: _factbook().passages),
+}

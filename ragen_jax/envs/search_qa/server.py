@@ -19,7 +19,7 @@ from typing import Any
 from ragen_jax.envs.data_source import locate
 from ragen_jax.envs.search_qa.client import MAX_RESULTS
 from ragen_jax.envs.search_qa.index import Bm25Index
-from ragen_jax.envs.search_qa.loader import load_corpus
+from ragen_jax.envs.search_qa.loader import INVENTED, WORLDS, load_corpus
 
 logger = logging.getLogger(__name__)
 
@@ -122,14 +122,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Command line."""
     parser = argparse.ArgumentParser(prog="python -m ragen_jax.envs.search_qa.server", description="Serve searches.")
     parser.add_argument("--corpus", default="", help=".jsonl or .json with id, title, text; default: embedded passages")
+    parser.add_argument("--world", default=INVENTED, choices=WORLDS, help="embedded passages, without --corpus")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on; the server has no login")
     parser.add_argument("--port", type=int, default=8000, help="0 takes a free one")
     parser.add_argument("--skip-malformed", action="store_true", help="leave malformed lines of the corpus out")
     options = parser.parse_args(arguments)
+    if options.corpus and options.world != INVENTED:
+        parser.error(f"--world {options.world} has no effect with --corpus {options.corpus}: give one of them")
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     try:
         found = locate(options.corpus, option="--corpus")
-        index = Bm25Index(load_corpus(found, contexts_of=None, skip_malformed=options.skip_malformed).rows)
+        corpus = load_corpus(found, contexts_of=None, skip_malformed=options.skip_malformed, world=options.world)
+        index = Bm25Index(corpus.rows)
         server = RetrievalServer(index, host=options.host, port=options.port)
     except (ValueError, OSError, OverflowError) as error:
         parser.error(str(error))

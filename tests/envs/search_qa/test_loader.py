@@ -193,5 +193,5 @@ def test_embedded_data_are_loaded_once_and_described(tmp_path: Path, monkeypatch
     assert data is _load()
     assert data.source.kind == "embedded"
     assert data.source.rows == len(data.questions)
-    assert data.source.describe().startswith(f"search_qa over {len(data.index.passages)} passages: embedded, ")
+    assert data.source.describe().startswith(f"search_qa invented over {len(data.index.passages)} passages: embedded, ")
     assert _load(here=False).questions == data.questions

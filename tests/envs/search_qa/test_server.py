@@ -235,7 +235,11 @@ def test_an_address_that_is_none(url: str) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "fault"),
-    [(["--corpus", "nowhere.jsonl"], "--corpus='nowhere.jsonl': no such file"), (["--port", "99999999"], "port")],
+    [
+        (["--corpus", "nowhere.jsonl"], "--corpus='nowhere.jsonl': no such file"),
+        (["--corpus", "c.jsonl", "--world", "factbook"], "--world factbook has no effect with --corpus c.jsonl"),
+        (["--port", "99999999"], "port"),
+    ],
 )
 def test_the_command_line_names_what_is_wrong(
     capsys: pytest.CaptureFixture[str], arguments: list[str], fault: str
