@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ragen_jax.envs.webshop.products import MISSING_PRICE, price_range, product_of, read_product_file
 from tests.envs.webshop.shop_fixtures import record
@@ -117,3 +119,24 @@ def test_a_repeated_asin_is_malformed(tmp_path: Path) -> None:
     assert [number for number, _ in rows] == [1, 2, 3, 4]
     assert "asin 'b1' stands in record 1" in str(rows[2][1])
     assert rows[3][1] == "x"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats() | st.text(max_size=5) | st.just("$10 to $12"),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["value", "size"]), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(fields=st.dictionaries(st.sampled_from(sorted(record())), json_values, max_size=4))
+@settings(max_examples=25, deadline=None)
+def test_any_record_is_a_product_or_refused_with_a_sentence(fields: dict[str, Any]) -> None:
+    try:
+        made = product_of(record(**fields))
+    except ValueError as error:
+        assert len(str(error).split()) > 3
+        return
+    assert made.asin
+    assert made.title
+    assert made.price >= 0
+    assert all(name and values and len(set(values)) == len(values) for name, values in made.options)
