@@ -45,6 +45,7 @@ class ModelConfig:
       qk_norm: queries and keys are normed per head before rotation (Qwen3 does).
       max_context: positions that the model was made for, 0 = no limit is known.
       init_scale: standard deviation of random initial weights.
+      adapter_scale: factor on low-rank adapters, where the parameters hold some (``models.lora``).
     """
 
     name: str
@@ -63,6 +64,7 @@ class ModelConfig:
     qk_norm: bool = False
     max_context: int = 0
     init_scale: float = 0.02
+    adapter_scale: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse shapes that cannot work."""

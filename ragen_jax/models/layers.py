@@ -123,9 +123,7 @@ def block(
     chex.assert_rank(x, 3)
     rows, length, _ = x.shape
     y = rms_norm(x, layer["attention_norm"], eps=config.norm_eps)
-    query = jnp.einsum("rtd,dhk->rthk", y, layer["query"].astype(y.dtype))
-    key = jnp.einsum("rtd,dhk->rthk", y, layer["key"].astype(y.dtype))
-    value = jnp.einsum("rtd,dhk->rthk", y, layer["value"].astype(y.dtype))
+    query, key, value = (_project(config, layer, name, "rtd,dhk->rthk", y) for name in ("query", "key", "value"))
     if config.qkv_bias:
         query = query + layer["query_bias"].astype(y.dtype)
         key = key + layer["key_bias"].astype(y.dtype)
@@ -139,8 +137,23 @@ def block(
     out = attention(queries, keys, values)
     out = out.reshape(rows, config.kv_heads, config.group, length, config.head_dim).transpose(0, 3, 1, 2, 4)
     out = out.reshape(rows, length, config.heads, config.head_dim)
-    x = x + jnp.einsum("rthk,hkd->rtd", out, layer["output"].astype(y.dtype))
+    x = x + _project(config, layer, "output", "rthk,hkd->rtd", out)
     y = rms_norm(x, layer["mlp_norm"], eps=config.norm_eps)
-    gate = jax.nn.silu(jnp.einsum("rtd,df->rtf", y, layer["gate"].astype(y.dtype)))
-    up = jnp.einsum("rtd,df->rtf", y, layer["up"].astype(y.dtype))
-    return x + jnp.einsum("rtf,fd->rtd", gate * up, layer["down"].astype(y.dtype))
+    gate = jax.nn.silu(_project(config, layer, "gate", "rtd,df->rtf", y))
+    up = _project(config, layer, "up", "rtd,df->rtf", y)
+    return x + _project(config, layer, "down", "rtf,fd->rtd", gate * up)
+
+
+def _project(config: ModelConfig, layer: Params, name: str, spec: str, x: Array) -> jax.Array:
+    """A projection of a layer and, where it has one, its low-rank adapter: ``x W + adapter_scale (x A) B``."""
+    projected = jnp.einsum(spec, x, layer[name].astype(x.dtype))
+    if f"{name}_a" not in layer:
+        return projected
+    (inner, weight), outer = spec.partition("->")[0].split(","), spec.partition("->")[2]
+    rest = "".join(axis for axis in weight if axis not in inner)
+    shared = "".join(axis for axis in weight if axis in inner)
+    kept = inner.removesuffix(shared)
+    low = jnp.einsum(f"{inner},{shared}n->{kept}n", x, layer[f"{name}_a"].astype(x.dtype))
+    return projected + config.adapter_scale * jnp.einsum(
+        f"{kept}n,n{rest}->{outer}", low, layer[f"{name}_b"].astype(x.dtype)
+    )

@@ -69,6 +69,11 @@ def _init_params(config: ModelConfig, key: jax.Array) -> Params:
     return nnx.to_pure_dict(state)
 
 
+def stacked_layers(params: Params) -> Params:
+    """Parameters of all layers, adapters among them, stacked on axis 0."""
+    return {**params["layers"], **params.get("adapters", {})}
+
+
 def prompt_pass(
     params: Params, config: ModelConfig, tokens: Array, mask: Array, *, dtype: str, remat: bool = False
 ) -> PromptCache:
@@ -102,7 +107,7 @@ def prompt_pass(
         return block(config, weights, x, cos, sin, attention), stored["kv"]
 
     x = params["embedding"].astype(dtype)[tokens]
-    x, (keys, values) = jax.lax.scan(jax.checkpoint(layer) if remat else layer, x, params["layers"])
+    x, (keys, values) = jax.lax.scan(jax.checkpoint(layer) if remat else layer, x, stacked_layers(params))
     last = rms_norm(x[:, -1], params["final_norm"], eps=config.norm_eps)
     return PromptCache(keys=keys, values=values, mask=mask, lengths=mask.sum(1, dtype=jnp.int32), last_hidden=last)
 
@@ -154,7 +159,7 @@ def continuation_pass(
 
     x = params["embedding"].astype(prompts.keys.dtype)[tokens.reshape(rows, length)]
     body = jax.checkpoint(layer) if remat else layer
-    x, _ = jax.lax.scan(body, x, (params["layers"], prompts.keys, prompts.values))
+    x, _ = jax.lax.scan(body, x, (stacked_layers(params), prompts.keys, prompts.values))
     x = rms_norm(x, params["final_norm"], eps=config.norm_eps)
     return x.reshape(size, group, length, config.width)
 
@@ -201,7 +206,7 @@ def cached_pass(
                 ],
             )
 
-        weights = jax.tree.map(lambda leaf, index=index: leaf[index], params["layers"])
+        weights = jax.tree.map(lambda leaf, index=index: leaf[index], stacked_layers(params))
         x = block(config, weights, x, cos, sin, attention)
     x = rms_norm(x, params["final_norm"], eps=config.norm_eps)
     real = mask.sum(axis=1, dtype=jnp.int32)
