@@ -154,12 +154,12 @@ def _load(
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
     """Records of a JSON Lines file with their line numbers; empty lines are passed over."""
-    with path.open(encoding="utf-8") as lines:
+    with path.open("rb") as lines:  # bytes, so that a line that is no text is a fault of that line
         for number, line in enumerate(lines, start=1):
             if line.strip():
                 try:
                     yield number, json.loads(line)
-                except json.JSONDecodeError as error:
+                except (ValueError, RecursionError) as error:
                     yield number, ValueError(f"not JSON: {error}")
 
 
@@ -170,8 +170,8 @@ def read_json_list(path: Path) -> Iterator[tuple[int, Any]]:
       ValueError: the file is not JSON, or not a list.
     """
     try:
-        records = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
+        records = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
     if not isinstance(records, list):
         raise ValueError(f"{path} holds {type(records).__name__}, not a list of records")
