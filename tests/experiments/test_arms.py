@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments import quartiles
+from experiments import algorithms, interventions, quartiles
 from experiments._arms import ArmsExperiment, plan, small_result, table
 from experiments._runner import Variant
 from ragen_jax.config import flatten
@@ -45,3 +45,30 @@ def test_table_and_small_result() -> None:
     result = {"seeds": (0,), "variants": {"Q1": {"mi_ratio": field, "stop_reason": {"per_seed": {"0": "finished"}}}}}
     assert table(result["variants"])[2].startswith("| Q1 | 0.50 (0.25 to 0.75) | - |")
     assert small_result(result, "python -m x")["arms"] == {"Q1": {"mi_ratio": field}}
+
+
+def test_interventions_differ_in_the_regularisers_only() -> None:
+    variants, _, _ = plan(interventions.EXPERIMENT, ["--tiny", "algorithm.kl_coef=0.1"])
+    assert [variant.name for variant in variants] == [
+        "none",
+        "k1_loss",
+        "k3_loss",
+        "kl_in_reward",
+        "entropy",
+        "entropy_and_k1_loss",
+        "entropy_and_k3_loss",
+        "entropy_and_kl_in_reward",
+    ]
+    assert _differences(variants) == {
+        f"algorithm.{name}" for name in ("kl_coef", "kl_estimator", "kl_target", "entropy_coef")
+    }
+    assert {variant.config.algorithm.kl_coef for variant in variants} == {0.0, 0.1}
+
+
+def test_algorithms_share_aggregation_and_differ_in_the_filter() -> None:
+    variants, _, _ = plan(algorithms.experiment(["grpo", "ppo"]), ["--tiny"])
+    assert [variant.name for variant in variants] == ["grpo-no_filter", "grpo-top_p", "ppo-no_filter", "ppo-top_p"]
+    assert {variant.config.algorithm.aggregation for variant in variants} == {"token-mean"}
+    assert _differences(variants[:2]) == {"filter.rule", "filter.max_empty_steps"}
+    with pytest.raises(KeyError, match="gpro"):
+        plan(algorithms.experiment(["gpro"]), ["--tiny"])
