@@ -113,8 +113,8 @@ class SearchQA(TextEnv):
             return ""
         cost = f" Each search costs {config.search_cost:g}." if config.search_cost else ""
         partly = (
-            f" Another answer pays for the words it shares with the right one, if that is at least "
-            f"{config.f1_threshold:g} of them."
+            f" Another answer pays its F1 with the right one, the overlap of their words, if that is at least "
+            f"{config.f1_threshold:g}."
             if config.reward == "f1"
             else ""
         )
@@ -158,9 +158,10 @@ class SearchQA(TextEnv):
         hits = self._retriever.search(query, self.config.max_results)
         self._searches += 1
         self._queries.add(query)
-        fresh = [hit.passage for hit in hits if hit.passage.id not in self._seen]
+        blocks = _blocks(hits, self.config)
+        fresh = [hit.passage for hit in hits[: len(blocks)] if hit.passage.id not in self._seen]
         self._seen |= {passage.id: passage for passage in fresh}
-        text = f"Results for {query}:\n{_show(hits, self.config)}\n{_ACTIONS}"
+        text = "\n".join((f"Results for {query}:", *(blocks or ["Nothing was found."]), _ACTIONS))
         return self._result(
             text, reward=0.0 - self.config.search_cost, action="search", valid=True, effective=bool(fresh)
         )
@@ -212,7 +213,7 @@ class SearchQA(TextEnv):
 
     def _careless(self, rng: np.random.Generator, *, last: bool) -> Demonstration:
         """A search for two words of the question, or as the answer the title of a passage that was shown."""
-        words = self.question.text.strip("?").split()
+        words = self.question.text.split()
         some = " ".join(words[at] for at in rng.integers(len(words), size=2).tolist())
         if last or rng.random() < 0.5:
             titles = [passage.title for passage in self._seen.values() if passage.title] or [some]
@@ -240,16 +241,18 @@ def _reply(parts: Sequence[str], answer: str, rng: np.random.Generator) -> Demon
     return Demonstration(neutralise(with_fillers(parts, rng)), neutralise(answer))
 
 
-def _show(hits: Sequence[Hit], config: SearchQAConfig) -> str:
-    """Passages as numbered blocks, each and together cut to their lengths."""
-    if not hits:
-        return "Nothing was found."
-    blocks = [
-        f"[{number}] {hit.passage.title} (id {hit.passage.id}, score {hit.score:.2f})\n"
-        f"{_cut(hit.passage.text, config.max_passage_chars)}"
-        for number, hit in enumerate(hits, start=1)
-    ]
-    return _cut("\n".join(blocks), config.max_total_chars)
+def _blocks(hits: Sequence[Hit], config: SearchQAConfig) -> list[str]:
+    """Texts of the first passages, as many as there is room for, each and together cut to their lengths."""
+    blocks: list[str] = []
+    room = config.max_total_chars
+    for number, hit in enumerate(hits, start=1):
+        if room <= 0:
+            break
+        head = f"[{number}] {hit.passage.title} (id {hit.passage.id}, score {hit.score:.2f})"
+        block = f"{head}\n{_cut(hit.passage.text, config.max_passage_chars)}"
+        blocks.append(_cut(block, room))
+        room -= len(block)
+    return blocks
 
 
 def _cut(text: str, limit: int) -> str:

@@ -161,7 +161,7 @@ def test_a_search_costs_what_the_option_says_and_the_instructions_say_it() -> No
     assert "Each search costs 0.05." in env.instructions()
     assert "at least 0.4" in env.instructions()
     assert "costs" not in _env().instructions()
-    assert "shares" not in _env().instructions()
+    assert "F1" not in _env().instructions()
 
 
 def test_gold_recall_is_the_share_of_the_evidence_that_was_shown() -> None:
@@ -198,6 +198,15 @@ def test_passages_are_cut_to_their_lengths(tmp_path: Path) -> None:
     assert "[4]" not in shown
     short = _ready(**options, split="all", max_total_chars=120).step("search[heron]").observation.text
     assert len(short) < 120 + 100
+
+
+def test_a_passage_without_room_is_neither_shown_nor_counted(tmp_path: Path) -> None:
+    options = _file(tmp_path, {"title": "U", "text": "heron " * 3}, {"title": "T", "text": "heron"})
+    for room, recall in ((4000, 1.0), (20, 0.0)):
+        env = _ready(**options, split="all", max_total_chars=room)
+        result = env.step("search[heron]")
+        assert ("] T (id 1" in result.observation.text) == bool(recall)
+        assert env.step("finish[x]").info["gold_recall"] == recall
 
 
 MARKERS = "<think> </think> <answer> </answer> <|im_end|> <|im_start|>"
