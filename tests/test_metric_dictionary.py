@@ -44,6 +44,7 @@ def _config(folder: Path) -> Config:
         "rollout.max_new_tokens": 6,
         "rollout.max_context": 40,
         "algorithm.kl_coef": 0.1,
+        "reward.overlong_buffer": 2,
         "filter.include_zero": True,
         "filter.mass": "softmax",
         "filter.slack": 0.0,
