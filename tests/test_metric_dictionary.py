@@ -13,7 +13,7 @@ from ragen_jax.training.loop import train
 from ragen_jax.training.writers import NONFINITE
 
 PAGE = Path(__file__).parent.parent / "docs" / "method.md"
-COLLAPSE = ("collapse/first_turn", "collapse/trajectory", "validation/collapse")
+COLLAPSE = ("collapse/first_turn", "collapse/trajectory", "collapse/turn_uniform", "validation/collapse")
 EPISODES = ("rollout", "validation")
 
 
@@ -49,6 +49,7 @@ def _config(folder: Path) -> Config:
         "filter.mass": "softmax",
         "filter.slack": 0.0,
         "collapse.trajectory_samples": 4,
+        "collapse.turn_uniform": True,
         "validation.prompts": 4,
     }.items():
         config = set_key(config, key, value)

@@ -153,6 +153,7 @@ class _Run:
         self.step = 0
         self.rules = early_stop.EarlyStopState()
         self.monitor = monitor.MonitorState()
+        self.scorer = scorer_fingerprint(parts)
         self.writer: MetricWriter = Many([])
         self.started = time.monotonic()
         self.seconds_before = 0.0
@@ -302,7 +303,7 @@ class _Run:
             "next_seed": self.config.training_seeds(self.step).start,
             "validated": self.validated,
             "wall_seconds": self._seconds(),
-            "scorer": scorer_fingerprint(self.parts),
+            "scorer": self.scorer,
         }
         self.checkpointer.save(self.step, self.state, meta)
 
@@ -317,7 +318,7 @@ class _Run:
         self.monitor = monitor.MonitorState.from_json(meta["monitor"])
         self.validated = meta["validated"]
         self.seconds_before = meta["wall_seconds"]
-        check_scorer(self.parts, meta.get("scorer"))
+        check_scorer(self.config.collapse.scorer, self.scorer, meta.get("scorer"))
         expected = self.config.training_seeds(step).start
         if meta["next_seed"] != expected:
             raise ValueError(

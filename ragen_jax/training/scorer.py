@@ -18,15 +18,19 @@ def scorer_fingerprint(parts: Components) -> int | None:
     return checksum
 
 
-def check_scorer(parts: Components, saved: int | None) -> None:
+def check_scorer(name: str, found: int | None, saved: int | None) -> None:
     """Refuse to go on with another scorer than the run began with: its numbers would not be comparable.
 
+    Args:
+      name: ``collapse.scorer``.
+      found: fingerprint of the parameters that it names now.
+      saved: fingerprint in the checkpoint.
+
     Raises:
-      ValueError: the parameters that ``collapse.scorer`` names now are not those of the saved fingerprint.
+      ValueError: they differ.
     """
-    found = scorer_fingerprint(parts)
     if found != saved:
         raise ValueError(
-            f"collapse.scorer={parts.config.collapse.scorer} has other parameters now (checksum {found}) than when the "
+            f"collapse.scorer={name} has other parameters now (checksum {found}) than when the "
             f"run was saved ({saved}); put back what it was, or start a new run"
         )
