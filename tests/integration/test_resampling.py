@@ -11,14 +11,16 @@ from ragen_jax.training.writers import Memory
 from tests.training_fixtures import tiny_config
 
 
+@pytest.mark.parametrize("refill", [False, True])
 @pytest.mark.parametrize(("when_empty", "steps"), [("skip", 2), ("stop", 1)])
-def test_c15_three_rounds_then_the_configured_outcome(tmp_path: Path, when_empty: str, steps: int):
+def test_c15_three_rounds_then_the_configured_outcome(tmp_path: Path, when_empty: str, steps: int, refill: bool):
     """Random parameters never answer in the right form, so every group of every batch is flat."""
+    rule = {"rule": "nonzero", "slack": 0.0, "loss_scale": "none", "refill": True} if refill else {}
     config = tiny_config(
         None,
         steps=2,
         folder=str(tmp_path / "run"),
-        filter={"max_attempts": 3, "when_empty": when_empty},
+        filter={"max_attempts": 3, "when_empty": when_empty} | rule,
         validation={"prompts": 4, "samples": 4, "collapse_samples": 0},
     )
     outcome = train(config, writers=(Memory(),))

@@ -9,8 +9,9 @@ import jax
 import numpy as np
 import pytest
 
-from ragen_jax.config.schema import AlgorithmSection
-from ragen_jax.learner.prepare import PrepareConfig, denominators, learner_rewards, prepare
+from ragen_jax.config.schema import AlgorithmSection, RewardSection
+from ragen_jax.core.advantages import ADVANTAGES
+from ragen_jax.learner.prepare import PrepareConfig, denominators, learner_rewards, minibatches, prepare
 from ragen_jax.learner.score import predicting_states
 from ragen_jax.models.head import token_log_probs
 from ragen_jax.models.transformer import continuation_pass, prompt_pass
@@ -146,6 +147,164 @@ def test_whitening_looks_at_kept_and_valid_rows_only():
     wild = dataclasses.replace(batch, token_rewards=np.where(kept, batch.token_rewards, 99).astype(np.float32))
     again = prepare(wild, verdict([True, False, True]), settings, values=values).batch.advantages.reshape(6, 6)
     np.testing.assert_allclose(again[kept], got[kept], atol=1e-6)
+
+
+def test_whitening_may_look_at_the_batch_before_filtering():
+    values = np.random.default_rng(0).normal(size=MASK.shape).astype(np.float32)
+    batch = rollout_batch(valid=np.array([True, True, True, True, True, False]))
+    settings = with_algorithm(SETTINGS, advantage="gae", whiten_over="all")
+    prepared = prepare(batch, verdict([True, False, True]), settings, values=values)
+    valid = MASK & np.asarray(batch.valid)[:, None]
+    raw, _ = learning.gae(learner_rewards(batch, SETTINGS)[1], values, valid, gamma=1.0, lam=1.0)
+    kept = valid & np.array([True, True, False, False, True, True])[:, None]
+    got = prepared.batch.advantages.reshape(6, 6)
+    np.testing.assert_allclose(got[kept], learning.whiten(raw, valid)[kept], atol=1e-5)
+    np.testing.assert_allclose(
+        prepared.metrics["advantage/rms_before_whitening"], np.sqrt((raw[kept] ** 2).mean()), rtol=1e-5
+    )
+    np.testing.assert_allclose(prepared.metrics["advantage/rms"], np.sqrt((got[kept] ** 2).mean()), rtol=1e-5)
+
+
+@pytest.mark.parametrize("advantage", ["reinforce_plus_plus", "reinforce_plus_plus_baseline"])
+def test_reinforce_plus_plus_is_whitened_and_may_be_left_raw(advantage: str):
+    batch = rollout_batch()
+    raw, whitened = (
+        prepare(batch, verdict([True] * 3), with_algorithm(SETTINGS, advantage=advantage, whiten=whiten)).batch
+        for whiten in (False, True)
+    )
+    rewards, tokens = learner_rewards(batch, SETTINGS)
+    expected = learning.returns_to_go(tokens, MASK, gamma=1.0)
+    if advantage.endswith("baseline"):
+        groups = rewards.reshape(3, G)
+        centred = learning.group_advantages(groups, np.ones((3, G), bool), normalize_by_std=False)
+        expected = centred.reshape(-1, 1) * MASK
+    np.testing.assert_allclose(raw.advantages.reshape(6, 6), expected, atol=1e-6)
+    np.testing.assert_allclose(
+        whitened.advantages.reshape(6, 6)[MASK], learning.whiten(expected, MASK)[MASK], atol=1e-5
+    )
+
+
+def test_advantages_may_be_centred_over_the_tokens_of_each_group():
+    settings = with_algorithm(SETTINGS, center_tokens=True)
+    plain = prepare(rollout_batch(), verdict([True] * 3), SETTINGS)
+    centred = prepare(rollout_batch(), verdict([True] * 3), settings)
+    assert abs(plain.metrics["advantage/net_token_weight"]) > 0.01
+    assert abs(centred.metrics["advantage/net_token_weight"]) < 1e-6
+    np.testing.assert_allclose(centred.batch.advantages.sum((1, 2)), 0, atol=1e-6)
+
+
+def reference_log_probs(batch: RolloutBatch) -> np.ndarray:
+    """Of the reference: different from the sampler's by a number per token."""
+    gap = np.random.default_rng(3).normal(0.0, 0.5, MASK.shape).astype(np.float32)
+    return np.asarray(batch.behaviour_log_probs) - gap
+
+
+@pytest.mark.parametrize("normalize_by_std", [True, False])
+def test_a_kl_in_the_reward_enters_group_advantages_unscaled(normalize_by_std: bool):
+    batch = rollout_batch()
+    reference = reference_log_probs(batch)
+    settings = with_algorithm(SETTINGS, normalize_by_std=normalize_by_std)
+    with_kl = with_algorithm(settings, kl_coef=0.2, kl_target="reward", kl_estimator="k1")
+    task = prepare(batch, verdict([True] * 3), settings, ref_log_probs=reference).batch.advantages
+    both = prepare(batch, verdict([True] * 3), with_kl, ref_log_probs=reference).batch.advantages
+    costs = -0.2 * np.where(MASK, np.asarray(batch.behaviour_log_probs) - reference, 0).sum(1).reshape(3, G)
+    part = (costs - costs.mean(1, keepdims=True)).reshape(-1, 1) * MASK
+    np.testing.assert_allclose((both - task).reshape(6, 6), part, atol=1e-5)
+
+
+def test_a_kl_in_the_reward_does_not_freeze_flat_groups():
+    """All task rewards equal: the advantages are as small as the coefficient, not of unit size."""
+    flat = rollout_batch(
+        returns=np.ones(6, np.float32),
+        penalties=np.zeros(6, np.float32),
+        token_rewards=np.zeros(MASK.shape, np.float32),
+    )
+    settings = with_algorithm(SETTINGS, normalize_by_std=True, kl_coef=1e-3, kl_target="reward", kl_estimator="k1")
+    advantages = prepare(flat, verdict([True] * 3), settings, ref_log_probs=reference_log_probs(flat)).batch.advantages
+    assert 0 < np.abs(advantages).max() < 0.01
+
+
+def test_a_kl_in_the_reward_stands_on_its_tokens_for_token_level_estimators():
+    batch = rollout_batch()
+    reference = reference_log_probs(batch)
+    settings = with_algorithm(SETTINGS, advantage="gae", whiten=False)
+    with_kl = with_algorithm(settings, kl_coef=0.2, kl_target="reward", kl_estimator="k1")
+    values = np.zeros(MASK.shape, np.float32)
+    got = prepare(batch, verdict([True] * 3), with_kl, values=values, ref_log_probs=reference).batch
+    costs = -0.2 * (np.asarray(batch.behaviour_log_probs) - reference)
+    rewards = learner_rewards(batch, SETTINGS)[1] + costs
+    expected, _ = learning.gae(rewards, values, MASK, gamma=1.0, lam=1.0)
+    np.testing.assert_allclose(got.advantages.reshape(6, 6), expected, atol=1e-5)
+    np.testing.assert_allclose(got.returns.reshape(6, 6), expected, atol=1e-5)  # the critic learns what it costs
+
+
+def test_a_kl_in_the_loss_leaves_the_advantages_alone():
+    batch = rollout_batch()
+    settings = with_algorithm(SETTINGS, kl_coef=0.2, kl_target="loss")
+    with_kl = prepare(batch, verdict([True] * 3), settings, ref_log_probs=reference_log_probs(batch)).batch
+    assert (with_kl.advantages == prepare(batch, verdict([True] * 3), SETTINGS).batch.advantages).all()
+
+
+@pytest.mark.parametrize("method", ["identity", "mean", "mean_std", "asym_clip"])
+@pytest.mark.parametrize("grouping", ["group", "batch"])
+def test_normalised_rewards_keep_their_turns_and_add_up(method: str, grouping: str):
+    valid = np.array([True, True, True, True, True, False])
+    batch = rollout_batch(valid=valid)
+    settings = dataclasses.replace(SETTINGS, reward=RewardSection(normalize=method, grouping=grouping))
+    rewards, tokens = learner_rewards(batch, settings)
+    ids = np.arange(6) // G if grouping == "group" else np.zeros(6, int)
+    totals = batch.returns + batch.penalties
+    np.testing.assert_allclose(
+        rewards, learning.normalize_rewards(totals, ids, valid, method=method), rtol=1e-5, atol=1e-6
+    )
+    np.testing.assert_allclose(tokens.sum(1), rewards, atol=1e-5)
+    first_turn = tokens[0, 1] / batch.token_rewards[0, 1]  # of two turns: scaled, not shifted
+    factor = {"identity": 1.0, "mean": 1.0}.get(method)
+    members = totals[valid & (ids == 0)].astype(float).tolist()
+    np.testing.assert_allclose(first_turn, factor or 1 / np.sqrt(learning.variance(members)), rtol=1e-5)
+    assert (batch.returns == rollout_batch().returns).all()  # the record keeps the bare return
+
+
+def test_normalisation_changes_what_a_group_estimator_reads():
+    batch = rollout_batch()
+    settings = dataclasses.replace(SETTINGS, reward=RewardSection(normalize="mean_std", grouping="batch"))
+    prepared = prepare(batch, verdict([True] * 3), settings)
+    totals = batch.returns + batch.penalties
+    scaled = learning.group_advantages(
+        (totals / totals.std(ddof=1)).reshape(3, G), np.ones((3, G), bool), normalize_by_std=False
+    )
+    np.testing.assert_allclose(prepared.batch.advantages[:, :, 0], scaled * MASK[:, 0].reshape(3, G), atol=1e-5)
+    np.testing.assert_allclose(prepared.metrics["reward/mean"], 0, atol=1e-6)
+    np.testing.assert_allclose(prepared.metrics["reward/std"], 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("advantage", list(ADVANTAGES))
+def test_every_estimator_prepares_a_batch_with_a_row_that_failed(advantage: str):
+    settings = with_algorithm(SETTINGS, advantage=advantage)
+    batch = rollout_batch(valid=np.array([True, True, True, False, True, True]))
+    prepared = prepare(batch, verdict([True, True, False]), settings, values=np.zeros(MASK.shape, np.float32))
+    assert np.isfinite(prepared.batch.advantages).all() and prepared.batch.advantages[0].any()
+    assert not prepared.batch.advantages[1, 1].any() and prepared.batch.weights[1, 1] == 0
+
+
+@pytest.mark.parametrize(
+    ("kept", "size", "equal", "sizes"),
+    [
+        (8, 2, False, [2, 2, 2, 2]),
+        (5, 2, False, [2, 2, 1]),
+        (5, 0, False, [5]),
+        (5, 2, True, [2, 1, 1, 1]),
+        (8, 2, True, [2, 2, 2, 2]),
+        (3, 2, True, [1, 1, 1]),  # never more updates than groups
+        (1, 2, True, [1]),
+        (7, 4, True, [4, 3]),
+    ],
+)
+def test_minibatches_of_eight_prompts(kept: int, size: int, equal: bool, sizes: list[int]):
+    groups = np.array([6, 1, 0, 7, 2, 3, 5, 4])[:kept]
+    parts = minibatches(groups, prompts=8, size=size, equal_updates=equal)
+    assert [len(part) for part in parts] == sizes
+    assert np.concatenate(parts).tolist() == groups.tolist()
 
 
 @pytest.mark.parametrize(("target", "factor"), [(False, 1.0), (True, 0.9)])

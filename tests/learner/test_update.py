@@ -303,6 +303,26 @@ def test_a_loss_that_is_not_finite_changes_nothing(batch: LearnerBatch, field: s
     assert metrics["update/finite"] == 1
 
 
+def test_c08_nothing_to_train_changes_neither_parameters_nor_moments(batch: LearnerBatch):
+    """With KL, entropy and critic on, and with moments that are not zero."""
+    state, _ = run_update(batch, 4)
+    before = jax.device_get(state)
+    empty = dataclasses.replace(batch, response_mask=np.zeros_like(batch.response_mask))
+    after, metrics = run_update(empty, 4, state=state)
+    assert_trees_equal(jax.device_get(after), before)
+    assert metrics["update/finite"] == 1 and metrics["update/applied"] == 0
+    for name, value in metrics.items():
+        if name.startswith(("loss/", "gradient/", "policy/", "critic/")):
+            assert value == 0, name
+
+
+def test_a_kl_in_the_reward_is_no_term_of_the_loss(batch: LearnerBatch):
+    terms, sums = actor_terms(random_params(), with_algorithm(SETTINGS, kl_target="reward"), batch, denominator(batch))
+    assert terms.kl == 0
+    _, in_loss = actor_terms(random_params(), SETTINGS, batch, denominator(batch))
+    assert sums.kl == in_loss.kl > 0  # and still measured
+
+
 def test_donated_buffers_do_not_break_what_others_hold(batch: LearnerBatch):
     state = fresh_state(critic=True, optimizer=optimizers()["adam"])
     held = jax.tree.map(jnp.copy, state.params)

@@ -116,6 +116,23 @@ def test_c16_optimiser_steps_are_those_of_the_configuration(
     assert updates(result.state) == count
 
 
+def test_equal_updates_takes_as_many_steps_as_without_a_filter(grpo: Components, rollout: Rollout):
+    algorithm = dataclasses.replace(grpo.config.algorithm, equal_updates=True)
+    equal = dataclasses.replace(grpo, config=dataclasses.replace(grpo.config, algorithm=algorithm))
+    result = step(equal, rollout, MIXED)  # two kept groups, two epochs; four prompts would make two updates an epoch
+    assert result.metrics["filter/kept_count"] == 2
+    assert result.metrics["update/count"] == updates(result.state) == 4
+
+
+def test_a_gathered_batch_is_trained_and_the_first_one_measured(grpo: Components, rollout: Rollout):
+    gathered = dataclasses.replace(with_rewards(rollout, MIXED), first=with_rewards(rollout, FLAT))
+    metrics = learn(grpo, fresh(grpo), gathered).metrics
+    assert metrics["filter/reward_variance_mean"] == 0 and metrics["filter/flat_count"] == 4
+    assert metrics["filter/kept_ratio"] == 0
+    assert metrics["filter/kept_count"] == 2 and metrics["update/count"] == 2
+    assert metrics["advantage/rms"] > 0
+
+
 def _keep_all_mass(parts: Components) -> Any:
     return dataclasses.replace(parts.config.filter, value=1.0)
 
