@@ -12,6 +12,7 @@ from ragen_jax.core.advantages import (
     net_token_weight,
     returns_to_go,
 )
+from ragen_jax.core.change_points import ChangePointState, empty_change_points, update_change_points
 from ragen_jax.core.collapse import (
     MiBounds,
     collapse_metrics,
@@ -21,7 +22,7 @@ from ragen_jax.core.collapse import (
     mi_zscore,
     retrieval_accuracy,
 )
-from ragen_jax.core.dispersion import variance_dispersion
+from ragen_jax.core.dispersion import Preflight, preflight_verdict, variance_dispersion
 from ragen_jax.core.estimators import ESTIMATORS
 from ragen_jax.core.grouping import (
     group_advantages_by_id,
@@ -54,12 +55,19 @@ from ragen_jax.core.masking import (
 )
 from ragen_jax.core.moving_average import empty_moving_average, update_moving_average
 from ragen_jax.core.null import permutation_null, wrong_prompt_mi
+from ragen_jax.core.regimes import MEASURES, REGIMES, RegimeVerdict, classify_regime
+from ragen_jax.core.repetition import repeated_rows, repeated_share
 from ragen_jax.core.rewards import normalize_rewards, overlong_penalties, turn_lengths
 
 __all__ = [
     "ESTIMATORS",
+    "MEASURES",
+    "REGIMES",
+    "ChangePointState",
     "Interval",
     "MiBounds",
+    "Preflight",
+    "RegimeVerdict",
     "advantages",
     "aggregate",
     "aggregation_denominator",
@@ -67,9 +75,11 @@ __all__ = [
     "bi_level_gae",
     "bootstrap_interval",
     "center_over_tokens",
+    "classify_regime",
     "collapse_metrics",
     "column_sampling_std_error",
     "conditional_entropy_interval",
+    "empty_change_points",
     "empty_moving_average",
     "filters",
     "gae",
@@ -97,14 +107,18 @@ __all__ = [
     "ppo_policy_loss",
     "ppo_terms",
     "prediction_mask",
+    "preflight_verdict",
     "prompt_jackknife_mi",
     "proportion_interval",
+    "repeated_rows",
+    "repeated_share",
     "retrieval_accuracy",
     "returns_to_go",
     "stratified_interval",
     "to_groups",
     "to_rows",
     "turn_lengths",
+    "update_change_points",
     "update_moving_average",
     "value_terms",
     "variance_dispersion",
