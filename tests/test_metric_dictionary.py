@@ -15,12 +15,13 @@ from ragen_jax.training.writers import NONFINITE
 PAGE = Path(__file__).parent.parent / "docs" / "method.md"
 COLLAPSE = ("collapse/first_turn", "collapse/trajectory", "collapse/turn_uniform", "validation/collapse")
 EPISODES = ("rollout", "validation")
+PROBED = ("bucket_1", "bucket_2", "all", "update")
 
 
 def dictionary() -> set[str]:
     """Full names of the page's metrics, the environment's own aside."""
     text = PAGE.read_text(encoding="utf-8").partition("## Metric dictionary")[2]
-    collapse, episodes, rest = re.split(r"^### .*$", text, flags=re.MULTILINE)[1:]
+    collapse, episodes, rest, probes = re.split(r"^### .*$", text, flags=re.MULTILINE)[1:]
 
     def rows(part: str) -> list[tuple[str, str]]:
         return re.findall(r"^\| `([\w/@.]+)` \| (.*) \|$", part, re.MULTILINE)
@@ -29,6 +30,7 @@ def dictionary() -> set[str]:
     for name, meaning in rows(episodes):
         only = re.match(r"`(\w+)/` only", meaning)
         names |= {f"{family}/{name}" for family in ([only[1]] if only else EPISODES)}
+    names |= {f"gradient_probe/{probed}/{name}" for name, _ in rows(probes) for probed in PROBED}
     return names | {name for name, _ in rows(rest)}
 
 
@@ -46,11 +48,15 @@ def _config(folder: Path) -> Config:
         "algorithm.kl_coef": 0.1,
         "reward.overlong_buffer": 2,
         "filter.include_zero": True,
+        "filter.value": 0.5,  # two of four flat prompts, so that some are dropped
         "filter.mass": "softmax",
         "filter.slack": 0.0,
         "collapse.trajectory_samples": 4,
         "collapse.turn_uniform": True,
         "validation.prompts": 4,
+        "probe.every": 1,
+        "probe.buckets": 2,
+        "probe.mi_columns": 4,
     }.items():
         config = set_key(config, key, value)
     return config
