@@ -17,6 +17,7 @@ from ragen_jax.config import compose, parse, validate
 from ragen_jax.core.advantages import ADVANTAGES
 from ragen_jax.core.estimators import ESTIMATORS
 from ragen_jax.core.filters import FILTERS, select
+from ragen_jax.core.scores import SCORES, ScoreInputs, group_scores
 from ragen_jax.envs import ENVS, make_env
 from ragen_jax.envs.pool import EnvPool
 from ragen_jax.learner.prepare import PrepareConfig, prepare
@@ -84,6 +85,20 @@ def rule(scores, flat, options):
     return build_result(keep, scores, loss_scale=options.loss_scale)
 '''
 
+SCORE = '''
+"""The smallest reward of a group."""
+import jax.numpy as jnp
+
+from ragen_jax.core.scores import Score
+
+
+def smallest(values, valid):
+    return jnp.min(jnp.where(valid, values, jnp.inf), axis=1)
+
+
+SMALLEST = Score(smallest, non_negative=False)
+'''
+
 ADVANTAGE = '''
 """The sign of the centred reward, on every response token."""
 import jax.numpy as jnp
@@ -145,6 +160,14 @@ def test_a_filter(register) -> None:
     assert result.keep.tolist() == [False, True, False, True]
 
 
+def test_a_score(register) -> None:
+    register(SCORES, "reward_min", "min_score", SCORE, "SMALLEST")
+    config = compose("paper", "frozen_lake_tiny", "grpo", "top_k25")
+    validate(dataclasses.replace(config, filter=dataclasses.replace(config.filter, score="reward_min")))
+    inputs = ScoreInputs(rewards=np.array([[1.0, 3.0], [0.0, 4.0]]), valid=np.array([[True, True], [False, True]]))
+    assert group_scores("reward_min", inputs).tolist() == [1.0, 4.0]
+
+
 def test_an_advantage(register) -> None:
     register(ADVANTAGES, "sign", "sign_advantage", ADVANTAGE, "estimate")
     config = compose("paper", "frozen_lake_tiny", "grpo")
@@ -200,6 +223,7 @@ def test_a_collapse_estimator(register) -> None:
     [
         ("ragen_jax/envs/__init__.py", '("my_env", "ragen_jax.envs.my_env:MyEnv")'),
         ("ragen_jax/core/filters/__init__.py", '("my_rule", "ragen_jax.core.filters.my_rule:rule")'),
+        ("ragen_jax/core/scores.py", '("my_score", "ragen_jax.core.my_score:SCORE")'),
         ("ragen_jax/core/estimators.py", '("my_metric", "ragen_jax.core.my_metric:estimate")'),
         (
             "ragen_jax/core/advantages/__init__.py",
