@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ragen_jax.envs.data_source import read_json_lines
-from ragen_jax.envs.deepcoder.problem import FUNCTIONAL, Problem, Test
+from ragen_jax.envs.deepcoder.problem import FUNCTIONAL, HiddenTest, Problem
 from ragen_jax.envs.deepcoder.runner import pack
 from ragen_jax.envs.text import neutralise
 
@@ -54,7 +54,7 @@ def convert(record: Any) -> Problem:
         kind=FUNCTIONAL,
         function=function,
         tests=tuple(
-            Test(json.dumps(pack(list(case["input"].values()))), json.dumps(pack(case["expected"])))
+            HiddenTest(json.dumps(pack(list(case["input"].values()))), json.dumps(pack(case["expected"])))
             for case in cases[_SHOWN:]
         ),
         starter_code=f"def {function}({', '.join(names)}):",

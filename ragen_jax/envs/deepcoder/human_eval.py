@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ragen_jax.envs.deepcoder.problem import FUNCTIONAL, Problem, Test
+from ragen_jax.envs.deepcoder.problem import FUNCTIONAL, HiddenTest, Problem
 from ragen_jax.envs.deepcoder.runner import pack
 from ragen_jax.envs.text import neutralise
 
@@ -64,7 +64,7 @@ def convert(record: Any) -> Problem:
     )
 
 
-def _tests(source: str) -> Iterator[Test]:
+def _tests(source: str) -> Iterator[HiddenTest]:
     """Tests of the function ``check`` that can be read; loops and calls of helpers are passed over."""
     for function in ast.parse(source).body:
         if isinstance(function, ast.FunctionDef) and function.name == "check":
@@ -73,7 +73,7 @@ def _tests(source: str) -> Iterator[Test]:
                     try:
                         call, expected = _comparison(statement.test)
                         arguments = [_value(argument) for argument in call.args]
-                        yield Test(json.dumps(pack(arguments)), json.dumps(pack(expected)))
+                        yield HiddenTest(json.dumps(pack(arguments)), json.dumps(pack(expected)))
                     except ValueError:
                         continue
 

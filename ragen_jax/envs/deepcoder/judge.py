@@ -13,7 +13,7 @@ import subprocess
 from typing import Any
 
 from ragen_jax.envs.deepcoder.compare import same_output, same_value
-from ragen_jax.envs.deepcoder.problem import Problem, Test
+from ragen_jax.envs.deepcoder.problem import HiddenTest, Problem
 from ragen_jax.envs.deepcoder.process import MAX_OUTPUT, Outcome, run_child
 from ragen_jax.envs.deepcoder.runner import READY, unpack
 from ragen_jax.envs.deepcoder.sandbox import Sandbox, describe_sandbox
@@ -106,7 +106,7 @@ class Judge:
         logger.debug("%s: %s at a test of %s: %s", problem.name, first.verdict, problem.kind, first.detail)
         return Judgement(first.verdict, passed, len(tests), run, first.compiles, first.detail)
 
-    def _test(self, program: str, problem: Problem, test: Test) -> _Failure | None:
+    def _test(self, program: str, problem: Problem, test: HiddenTest) -> _Failure | None:
         """None when the program passes the test."""
         task = {
             "program": program,
@@ -136,7 +136,7 @@ def make_judge(tier: str, *, time_limit_s: float = 1.0, memory_limit_mb: int = 5
     return Judge(_tried_sandbox(tier), time_limit_s=time_limit_s, memory_limit_mb=memory_limit_mb)
 
 
-def spread(tests: tuple[Test, ...], limit: int) -> tuple[Test, ...]:
+def spread(tests: tuple[HiddenTest, ...], limit: int) -> tuple[HiddenTest, ...]:
     """At most ``limit`` tests, evenly spread, the first and the last among them when there are two or more."""
     if len(tests) <= limit:
         return tests
@@ -148,7 +148,7 @@ def spread(tests: tuple[Test, ...], limit: int) -> tuple[Test, ...]:
 @functools.cache
 def _tried_sandbox(tier: str) -> Sandbox:
     sandbox = describe_sandbox(tier)
-    problem = Problem("echo", "Return the argument.", "functional", "echo", (Test("[7]", "7"),))
+    problem = Problem("echo", "Return the argument.", "functional", "echo", (HiddenTest("[7]", "7"),))
     program = "def echo(x):\n    return x\n"
     result = Judge(sandbox, time_limit_s=10.0).judge(program, problem, max_tests=1, stop_at_failure=True)
     if result.verdict is not Verdict.PASS:
@@ -169,21 +169,23 @@ class _Failure:
     compiles: bool = True
 
 
-def _read(outcome: Outcome, problem: Problem, test: Test) -> _Failure | None:
+def _read(outcome: Outcome, problem: Problem, test: HiddenTest) -> _Failure | None:
     """Verdict of one test. Everything the child wrote is untrusted; the runner's first line came before the program."""
     ready, _, rest = outcome.report.partition(b"\n")
     if _parse(ready).get("status") != READY:
         said = outcome.errors.decode(errors="replace").strip()
         return _Failure(Verdict.JUDGE_FAILURE, f"the child did not start, exit code {outcome.exit_code}: {said}")
-    if outcome.timed_out or outcome.signal in (signal.SIGPROF, signal.SIGXCPU):
-        return _Failure(Verdict.TIMEOUT)
     if outcome.flooded:
         return _Failure(Verdict.WRONG, f"more than {MAX_OUTPUT} bytes of output")
+    if outcome.timed_out or outcome.signal is signal.SIGKILL:  # the latter is the hard limit of processor time
+        return _Failure(Verdict.TIMEOUT)
     report = _parse(rest.partition(b"\n")[0])
     detail = str(report.get("detail", ""))
     match report.get("status"):
         case "forbidden":
             return _Failure(Verdict.FORBIDDEN, detail)
+        case "timeout":
+            return _Failure(Verdict.TIMEOUT)
         case "memory":
             return _Failure(Verdict.MEMORY)
         case "syntax":
@@ -198,7 +200,7 @@ def _read(outcome: Outcome, problem: Problem, test: Test) -> _Failure | None:
     return None if right else _Failure(Verdict.WRONG)
 
 
-def _compare_value(packed: Any, test: Test) -> _Failure | None:
+def _compare_value(packed: Any, test: HiddenTest) -> _Failure | None:
     try:
         right = same_value(unpack(json.loads(test.expected)), unpack(packed))
     except (ValueError, RecursionError) as error:

@@ -11,7 +11,7 @@ from typing import Any
 from ragen_jax.envs.data_source import DataSet, load_rows, locate, read_json_lines
 from ragen_jax.envs.deepcoder import exercism, human_eval
 from ragen_jax.envs.deepcoder.config import DeepCoderConfig
-from ragen_jax.envs.deepcoder.problem import FUNCTIONAL, STDIN, Problem, Test
+from ragen_jax.envs.deepcoder.problem import FUNCTIONAL, STDIN, HiddenTest, Problem
 from ragen_jax.envs.deepcoder.problems import embedded_problems
 from ragen_jax.envs.deepcoder.runner import pack
 from ragen_jax.envs.text import neutralise
@@ -141,12 +141,12 @@ def _parallel(tests: dict[str, Any]) -> tuple[list[tuple[str, Any, Any]], str]:
     return [(kind, given, expected) for given, expected in zip(inputs, outputs, strict=True)], function
 
 
-def _functional_test(given: Any, expected: Any) -> Test:
+def _functional_test(given: Any, expected: Any) -> HiddenTest:
     arguments = list(_values(given)) if isinstance(given, str) else given
     if not isinstance(arguments, list):
         raise ValueError(f"input of a functional test is {type(given).__name__}, not lines of text or a list")
     value = next(_values(expected)) if isinstance(expected, str) else expected
-    return Test(json.dumps(pack(arguments)), json.dumps(pack(value)))
+    return HiddenTest(json.dumps(pack(arguments)), json.dumps(pack(value)))
 
 
 def _values(text: str) -> Iterator[Any]:
@@ -168,8 +168,8 @@ def _values(text: str) -> Iterator[Any]:
                 raise ValueError(f"{line[:60]!r} is neither JSON nor a Python literal") from error
 
 
-def _stdin_test(given: Any, expected: Any) -> Test:
-    return Test(_lines(given), _lines(expected))
+def _stdin_test(given: Any, expected: Any) -> HiddenTest:
+    return HiddenTest(_lines(given), _lines(expected))
 
 
 def _lines(text: Any) -> str:

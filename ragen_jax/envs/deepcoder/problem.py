@@ -8,7 +8,7 @@ STDIN, FUNCTIONAL = "stdin", "functional"
 
 
 @dataclasses.dataclass(frozen=True)
-class Test:
+class HiddenTest:
     """One input and its expected output.
 
     For a problem of kind "stdin" both are texts. For "functional" they are JSON: the list of arguments and the value,
@@ -40,7 +40,7 @@ class Problem:
     statement: str
     kind: str
     function: str
-    tests: tuple[Test, ...]
+    tests: tuple[HiddenTest, ...]
     starter_code: str = ""
     level: int = 0
     idea: str = ""

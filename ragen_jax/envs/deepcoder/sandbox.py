@@ -39,7 +39,7 @@ class Sandbox:
       tier: one of ``TIERS``.
       wrapper: command that drops privileges and builds the walls around the command behind it.
       python: interpreter of the child.
-      tasks: processes and threads that the kernel lets the child's user have at once; with 1 it can start none.
+      tasks: processes and threads that the kernel lets the child have at once, itself included; with 1 it starts none.
     """
 
     tier: str
@@ -79,8 +79,7 @@ def describe_sandbox(tier: str) -> Sandbox:
             "sandbox='bubblewrap': bwrap is not there; install the system's package bubblewrap, or ask for "
             "sandbox='rlimits', which does not stop hostile programs"
         )
-    # Counted inside the namespaces: bubblewrap's own first process, the child, and two threads of it.
-    return Sandbox(tier, (*drop, bubblewrap, *_walls(python, folders)), python, tasks=4)
+    return Sandbox(tier, (*drop, bubblewrap, *_walls(python, folders)), python, tasks=3)
 
 
 def _drop_privileges(tier: str) -> tuple[str, ...]:
@@ -117,7 +116,8 @@ def _find_python(tier: str, drop: tuple[str, ...]) -> tuple[str, tuple[str, ...]
 
 def _walls(python: str, folders: Iterable[str]) -> list[str]:
     """Options of bubblewrap: what the child can see, and nothing that it can change."""
-    walls = ["--unshare-all", "--die-with-parent", "--cap-drop", "ALL"]
+    # With a first process of its own, bubblewrap would leave that one behind as an orphan at every end.
+    walls = ["--unshare-all", "--as-pid-1", "--die-with-parent", "--cap-drop", "ALL"]
     bound: list[Path] = []
     for folder in map(Path, (*_SYSTEM_LIBRARIES, *folders)):
         if folder.is_symlink():

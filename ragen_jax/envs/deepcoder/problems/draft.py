@@ -6,7 +6,7 @@ import dataclasses
 import json
 from typing import Any
 
-from ragen_jax.envs.deepcoder.problem import FUNCTIONAL, STDIN, Problem, Test
+from ragen_jax.envs.deepcoder.problem import FUNCTIONAL, STDIN, HiddenTest, Problem
 from ragen_jax.envs.deepcoder.runner import pack
 
 SHOWN = 2
@@ -43,11 +43,11 @@ class Draft:
         starter = ""
         if self.function:
             examples = "\n".join(f"{self.function}({', '.join(map(repr, given))}) -> {out!r}" for given, out in shown)
-            tests = tuple(Test(json.dumps(pack(list(given))), json.dumps(pack(out))) for given, out in hidden)
+            tests = tuple(HiddenTest(json.dumps(pack(list(given))), json.dumps(pack(out))) for given, out in hidden)
             starter = next(line for line in self.solution.splitlines() if line.startswith(f"def {self.function}("))
         else:
             examples = "\n".join(f"Input:\n{given}\nOutput:\n{out}" for given, out in shown)
-            tests = tuple(Test(given, out) for given, out in hidden)
+            tests = tuple(HiddenTest(given, out) for given, out in hidden)
         return Problem(
             name=self.name,
             statement=f"{self.statement}\n\nExamples\n{examples}",
