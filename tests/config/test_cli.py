@@ -133,7 +133,7 @@ def test_legacy_keys_point_to_keys_that_exist():
         ("steps=1e3", "steps='1e3' is not a whole number"),
         ("optim.lr=fast", "optim.lr='fast' is not a number"),
         ("rollout.show_rewards=yes", "not true or false"),
-        ("filter.score=variance", "reward_variance, reward_std"),
+        ("filter.mass=lin", "linear, softmax"),
         ("env.size=big", "env.size='big'"),
     ],
 )

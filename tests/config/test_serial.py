@@ -57,7 +57,7 @@ def edited(**changes):
         (edited(steps=True), "steps=True is not a whole number"),
         (edited(steps=1.5), "steps=1.5 is not a whole number"),
         (edited(optim__lr="x"), r"optim\.lr='x' is not a number"),
-        (edited(filter__score="variance"), "one of reward_variance, reward_std"),
+        (edited(filter__mass="lin"), "one of linear, softmax"),
         (edited(preset=[1]), "preset="),
         (edited(env__options=[1]), r"env\.options="),
         ('{"steps": 3}', "lacks 'seed'"),
