@@ -132,7 +132,7 @@ class FilterSection:
       best_and_worst: of each kept prompt, train on so many best and as many worst rollouts only, 0 = on all.
       include_zero: let prompts whose rewards are all equal take part.
       slack: absolute slack on the mass threshold, in units of the score.
-      count_penalty: rank on return plus format penalty (true) or on the bare return (false).
+      count_penalty: rank on return plus penalties, of format and of length (true), or on the bare return (false).
       loss_scale: factor on the loss after filtering: none, linear (kept ratio), sqrt, rho.
       loss_scale_target: "loss" scales the whole actor loss, "advantages" only the advantages.
       max_attempts: batches that a step may sample, each from fresh prompts, until the filter keeps something.
