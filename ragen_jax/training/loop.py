@@ -23,6 +23,7 @@ from ragen_jax.training import early_stop, json_lines, monitor
 from ragen_jax.training.build import Components, build, needs_initial
 from ragen_jax.training.compile_counter import CompileCounter, configure_compilation_cache
 from ragen_jax.training.console import Console
+from ragen_jax.training.data_record import data_metrics, data_sources
 from ragen_jax.training.evaluate import validate_policy
 from ragen_jax.training.resampling import SampledBatch, sample_batch
 from ragen_jax.training.run_folder import RolloutLog, RunFolder, claim_folder
@@ -93,7 +94,7 @@ def train(config: Config, *, experiment: str = "train", writers: tuple[MetricWri
         stop = stack.enter_context(StopSignal())
         parts = build(settings)
         stack.callback(parts.close)
-        folder = folder or _new_folder(config, experiment)
+        folder = folder or _new_folder(config, experiment, sources=data_sources(parts))
         stack.enter_context(folder.locked())
         checkpointer = stack.enter_context(Checkpointer(folder.checkpoints, keep=config.checkpoint.keep))
         run = _Run(parts, folder, checkpointer, compiled)
@@ -108,11 +109,11 @@ def train(config: Config, *, experiment: str = "train", writers: tuple[MetricWri
     return Outcome(folder=folder, summary=summary, state=run.state)
 
 
-def _new_folder(config: Config, experiment: str) -> RunFolder:
+def _new_folder(config: Config, experiment: str, *, sources: list[str]) -> RunFolder:
     """Made once everything else is, so that a start that fails leaves nothing behind."""
     preset = "-".join(config.preset) or "custom"
     path = config.folder or claim_folder("runs", experiment=experiment, preset=preset, seed=config.seed)
-    metadata = {"experiment": experiment, "preset": list(config.preset), "seed": config.seed}
+    metadata = {"experiment": experiment, "preset": list(config.preset), "seed": config.seed, "data_sources": sources}
     # Where a run stands is not part of what it is: its configuration starts the same run elsewhere.
     return RunFolder.create(path, to_json(dataclasses.replace(config, folder="")), metadata=metadata)
 
@@ -202,7 +203,6 @@ class _Run:
 
     def summarise(self, reason: str) -> dict[str, Any]:
         """Write and return the summary."""
-        pool = self.parts.pool
         summary = build_summary(
             self.folder.metrics(),
             seed=self.config.seed,
@@ -210,7 +210,7 @@ class _Run:
             wall_seconds=self._seconds(),
             peak_rss=peak_rss_bytes(),
             compilations=self.compiled.count,
-            data_sources=[f"{pool.name}: generated"],
+            data_sources=data_sources(self.parts),
         )
         self.folder.write_summary(summary)
         return summary
@@ -242,6 +242,8 @@ class _Run:
             self.monitor, metrics, rollout.unselected.batch, settings=self.config.alarm
         )
         metrics |= report.metrics
+        if self.step == 1:
+            metrics |= data_metrics(self.parts)
         for level, sentences in ((logging.INFO, report.notes), (logging.WARNING, report.warnings)):
             for sentence in sentences:
                 logger.log(level, "step %d: %s", self.step, sentence)
