@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragen_jax.core import advantages, filters
+from ragen_jax.core import advantages, bounds, filters, scores
 from ragen_jax.core.advantages import (
     bi_level_gae,
     center_over_tokens,
@@ -58,6 +58,7 @@ from ragen_jax.core.null import permutation_null, wrong_prompt_mi
 from ragen_jax.core.regimes import MEASURES, REGIMES, RegimeVerdict, classify_regime
 from ragen_jax.core.repetition import repeated_rows, repeated_share
 from ragen_jax.core.rewards import normalize_rewards, overlong_penalties, turn_lengths
+from ragen_jax.core.snr import dominance_ratio, gradient_account, rv_buckets, signal_to_noise
 
 __all__ = [
     "ESTIMATORS",
@@ -74,15 +75,18 @@ __all__ = [
     "batch_mi_interval",
     "bi_level_gae",
     "bootstrap_interval",
+    "bounds",
     "center_over_tokens",
     "classify_regime",
     "collapse_metrics",
     "column_sampling_std_error",
     "conditional_entropy_interval",
+    "dominance_ratio",
     "empty_change_points",
     "empty_moving_average",
     "filters",
     "gae",
+    "gradient_account",
     "group_advantages",
     "group_advantages_by_id",
     "group_mean",
@@ -114,6 +118,9 @@ __all__ = [
     "repeated_share",
     "retrieval_accuracy",
     "returns_to_go",
+    "rv_buckets",
+    "scores",
+    "signal_to_noise",
     "stratified_interval",
     "to_groups",
     "to_rows",

@@ -71,7 +71,7 @@ def dominance_ratio(task_norm: Array, regulariser_norm: Array) -> jax.Array:
     return _ratio(jnp.asarray(regulariser_norm), jnp.asarray(task_norm) + jnp.asarray(regulariser_norm))
 
 
-def snr(signal_norm: Array, noise_norm: Array, regulariser_norm: Array) -> jax.Array:
+def signal_to_noise(signal_norm: Array, noise_norm: Array, regulariser_norm: Array) -> jax.Array:
     """``|g_signal| / (|g_noise| + |g_reg|)`` (RAGEN-2 section 3.2).
 
     Args:
@@ -85,7 +85,7 @@ def snr(signal_norm: Array, noise_norm: Array, regulariser_norm: Array) -> jax.A
     return _ratio(jnp.asarray(signal_norm), jnp.asarray(noise_norm) + jnp.asarray(regulariser_norm))
 
 
-def account(gram: Array, *, kl_coef: float, entropy_coef: float) -> dict[str, jax.Array]:
+def gradient_account(gram: Array, *, kl_coef: float, entropy_coef: float) -> dict[str, jax.Array]:
     r"""Norms, cosines, signal and noise of one set of prompts, from the Gram matrix of its gradients.
 
     With the contributions a, b of two halves of the rollouts to the task gradient ``g = a + b``, so that 2a and 2b are
@@ -137,7 +137,7 @@ def account(gram: Array, *, kl_coef: float, entropy_coef: float) -> dict[str, ja
         "noise_sq": noise_sq,
         "signal_norm": signal,
         "noise_norm": noise,
-        "snr": snr(signal, noise, norm["regulariser"]),
+        "snr": signal_to_noise(signal, noise, norm["regulariser"]),
         "task_snr": _ratio(signal, noise),
         "dominance": dominance_ratio(norm["task"], norm["regulariser"]),
     }

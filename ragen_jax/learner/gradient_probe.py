@@ -27,7 +27,7 @@ from jax.sharding import Mesh
 
 from ragen_jax.core.collapse import matched_and_marginal
 from ragen_jax.core.masking import masked_mean
-from ragen_jax.core.snr import account, rv_buckets
+from ragen_jax.core.snr import gradient_account, rv_buckets
 from ragen_jax.learner.cross_score import cross_score
 from ragen_jax.learner.score import ScoreConfig, response_log_probs
 from ragen_jax.learner.update import UpdateConfig, actor_terms
@@ -324,7 +324,7 @@ def _gram(gradients: TermGradients, direction: Params | None) -> jax.Array:
     return inner
 
 
-_account = jax.jit(account, static_argnames=("kl_coef", "entropy_coef"))
+_account = jax.jit(gradient_account, static_argnames=("kl_coef", "entropy_coef"))
 
 
 def _numbers(gram: jax.Array, scale: float, coefficients: tuple[float, float], *, mi: bool) -> dict[str, float]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragen_jax.core.snr import account, dominance_ratio, rv_buckets, snr
+from ragen_jax.core.snr import dominance_ratio, gradient_account, rv_buckets, signal_to_noise
 
 VARIANCES = st.lists(st.sampled_from([0.0, 0.0, 0.1, 0.25, 0.5, 1.0, 3.0]), min_size=1, max_size=17)
 
@@ -111,7 +111,7 @@ def test_the_account_equals_that_of_the_vectors(seed: int, kl_coef: float, entro
     vectors = np.random.default_rng(seed).normal(size=(5, 12))
     first, second, *others = vectors
     given = np.stack([first + second, first - second, *others])
-    numbers = account((given @ given.T).astype(np.float32), kl_coef=kl_coef, entropy_coef=entropy_coef)
+    numbers = gradient_account((given @ given.T).astype(np.float32), kl_coef=kl_coef, entropy_coef=entropy_coef)
     expected = oracle(vectors, kl_coef, entropy_coef)
     assert set(numbers) == set(expected)
     for name, value in expected.items():
@@ -120,13 +120,13 @@ def test_the_account_equals_that_of_the_vectors(seed: int, kl_coef: float, entro
 
 
 def test_nothing_gives_zeros_and_no_nan():
-    numbers = account(jnp.zeros((5, 5)), kl_coef=0.1, entropy_coef=0.1)
+    numbers = gradient_account(jnp.zeros((5, 5)), kl_coef=0.1, entropy_coef=0.1)
     assert all(float(value) == 0 for value in numbers.values())
 
 
 def test_without_a_task_gradient_the_regulariser_is_everything():
     vectors = np.array([[0, 0], [0, 0], [1, 0], [0, 2], [0, 0]], np.float32)
-    numbers = account(vectors @ vectors.T, kl_coef=3.0, entropy_coef=2.0)
+    numbers = gradient_account(vectors @ vectors.T, kl_coef=3.0, entropy_coef=2.0)
     assert float(numbers["dominance"]) == 1 and float(numbers["snr"]) == 0
     assert float(numbers["regulariser_norm"]) == 5  # of the sum (3, 4), not 3 + 4
 
@@ -134,7 +134,7 @@ def test_without_a_task_gradient_the_regulariser_is_everything():
 def test_ratios_at_their_ends():
     assert float(dominance_ratio(jnp.array(1.0), jnp.array(0.0))) == 0
     assert float(dominance_ratio(jnp.array(0.0), jnp.array(0.0))) == 0
-    assert np.isinf(snr(jnp.array(1.0), jnp.array(0.0), jnp.array(0.0)))
+    assert np.isinf(signal_to_noise(jnp.array(1.0), jnp.array(0.0), jnp.array(0.0)))
 
 
 def test_halves_estimate_signal_and_noise_without_bias():

@@ -13,6 +13,7 @@ import pytest
 from ragen_jax.learner import gradient_probe
 from ragen_jax.learner.gradient_probe import PARAMETER_BUFFERS, ProbeReport, mutual_information_gradient, probe
 from ragen_jax.learner.score import response_log_probs
+from ragen_jax.models.sharding import make_mesh, shardings
 from ragen_jax.types import LearnerBatch, ObjectiveTerms, ReasoningPairs
 from tests.device_fixtures import MODEL, VOCAB, random_params
 from tests.learner_fixtures import ONE, SCORING, SETTINGS, denominator, gradients, learner_batch, with_algorithm
@@ -248,6 +249,33 @@ def test_memory_is_bounded_whatever_the_number_of_prompts(batch: LearnerBatch, m
     run(batch, pairs=pairs, buckets=3)
     inputs = 64 * 1024  # token arrays of one prompt and Gram matrices
     assert 12 * size < most <= PARAMETER_BUFFERS * size + inputs
+
+
+@pytest.mark.slow
+def test_split_parameters_give_the_same_account(batch: LearnerBatch, report: ProbeReport):
+    mesh = make_mesh(data=1, fsdp=2, tensor=2)
+    params = jax.device_put(random_params(), shardings(random_params(), mesh))
+    divisor = float(denominator(dataclasses.replace(batch, weights=batch.weights * KEEP[:, None])))
+    found = probe(
+        params,
+        SETTINGS,
+        batch,
+        keep=KEEP,
+        variances=VARIANCES,
+        denominator=divisor,
+        loss_scale=1.0,
+        mesh=mesh,
+        buckets=2,
+        pairs=one_token_pairs(),
+    )
+    for name, value in report.metrics.items():
+        np.testing.assert_allclose(found.metrics[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+    assert found.update is not None
+
+    def on_one_device(tree: Any) -> int:
+        return sum(leaf.addressable_shards[0].data.nbytes for leaf in jax.tree.leaves(tree))
+
+    assert on_one_device(found.update.task) <= on_one_device(params) < 4 * flat(params).size
 
 
 @pytest.mark.slow
