@@ -153,18 +153,18 @@ def _advantage_undoes(config: Config) -> bool:
     """True where the advantages are the same numbers with and without the normalisation, up to rounding."""
     reward, section = config.reward, config.algorithm
     name, method = section.advantage, reward.normalize
-    takes_group_mean = name in ("grpo", "rloo", "reinforce", "reinforce_plus_plus_baseline")
-    if method == "mean":
-        return takes_group_mean
-    if method != "mean_std":
+    if method not in ("mean", "mean_std"):
         return False
-    if name == "grpo":
-        return section.normalize_by_std
-    whitened = section.whiten and not (section.kl_coef and section.kl_target == "reward")
-    by_batch = reward.grouping == "batch" and whitened
-    return by_batch and (
-        name == "reinforce_plus_plus_baseline" or (name == "reinforce_plus_plus" and section.gamma == 1.0)
-    )
+    # A shift or a scale that the whole batch shares goes in the whitening, where no KL stands beside the task reward.
+    alone = not (section.kl_coef and section.kl_target == "reward")
+    whitened = section.whiten and reward.grouping == "batch" and alone
+    if name == "reinforce_plus_plus":
+        return whitened and section.gamma == 1.0
+    if name not in ("grpo", "rloo", "reinforce", "reinforce_plus_plus_baseline"):
+        return False
+    if method == "mean":
+        return True
+    return (name == "grpo" and section.normalize_by_std) or (name == "reinforce_plus_plus_baseline" and whitened)
 
 
 def _without_effect(

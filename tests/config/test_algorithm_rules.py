@@ -73,6 +73,7 @@ def test_a_critic_is_needed(advantage):
         ("reward.normalize=mean", "algorithm.advantage=rloo"),
         ("reward.normalize=mean_std", "reward.grouping=batch", "algorithm.advantage=reinforce_plus_plus_baseline"),
         ("reward.normalize=mean_std", "reward.grouping=batch", "algorithm.advantage=reinforce_plus_plus"),
+        ("reward.normalize=mean", "reward.grouping=batch", "algorithm.advantage=reinforce_plus_plus"),
         ("reward.overlong_penalty=0.5",),
         ("filter.refill=true", "preset=grpo,nonzero"),
     ],

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
-from ragen_jax.config.schema import AlgorithmSection, RewardSection
+from ragen_jax.config import algorithm_rules
+from ragen_jax.config.schema import AlgorithmSection, Config, RewardSection
 from ragen_jax.core.advantages import ADVANTAGES
 from ragen_jax.learner.prepare import PrepareConfig, denominators, learner_rewards, minibatches, prepare
 from ragen_jax.learner.score import predicting_states
@@ -263,6 +265,28 @@ def test_normalised_rewards_keep_their_turns_and_add_up(method: str, grouping: s
     members = totals[valid & (ids == 0)].astype(float).tolist()
     np.testing.assert_allclose(first_turn, factor or 1 / np.sqrt(learning.variance(members)), rtol=1e-5)
     assert (batch.returns == rollout_batch().returns).all()  # the record keeps the bare return
+
+
+@pytest.mark.parametrize("normalize_by_std", [True, False])
+@pytest.mark.parametrize("advantage", list(ADVANTAGES))
+def test_normalisations_are_refused_exactly_where_they_change_nothing(advantage: str, normalize_by_std: bool):
+    """Two groups of three, whose normalised rewards reach below the lower clip."""
+    batch = rollout_batch()
+    values = np.random.default_rng(1).normal(size=MASK.shape).astype(np.float32)
+    settings = dataclasses.replace(
+        with_algorithm(SETTINGS, advantage=advantage, normalize_by_std=normalize_by_std), group_size=3
+    )
+    plain = prepare(batch, verdict([True] * 2), settings, values=values).batch
+    for method, grouping in itertools.product(("mean", "mean_std", "asym_clip"), ("group", "batch")):
+        reward = RewardSection(normalize=method, grouping=grouping)
+        changed = dataclasses.replace(settings, reward=reward)
+        other = prepare(batch, verdict([True] * 2), changed, values=values).batch
+        same = all(
+            np.allclose(getattr(other, name), getattr(plain, name), atol=1e-4) for name in ("advantages", "returns")
+        )
+        config = Config(algorithm=settings.algorithm, reward=reward)
+        refused = any("reward.normalize" in problem for problem in algorithm_rules.rewards(config))
+        assert refused == same, (method, grouping)
 
 
 def test_normalisation_changes_what_a_group_estimator_reads():
