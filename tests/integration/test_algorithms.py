@@ -93,7 +93,7 @@ def test_normalised_rewards_leave_filter_and_record_alone(
 
 def test_dynamic_sampling_fills_the_batch_and_resumes_bit_for_bit(bandit_policy: Path, tmp_path: Path):
     def config(**changes: Any) -> Any:
-        settings = {"steps": 4, "checkpoint": {"every": 1}, "validation": {"collapse_samples": 0}} | changes
+        settings = {"steps": 4, "checkpoint": {"every": 1}, "validation": {"every": 2, "collapse_samples": 0}} | changes
         return tiny_config(bandit_policy, "dapo", **settings)
 
     whole = train(config(folder=str(tmp_path / "whole")), writers=())
@@ -112,8 +112,13 @@ def test_dynamic_sampling_fills_the_batch_and_resumes_bit_for_bit(bandit_policy:
 
 def test_a_filter_need_not_make_updates_fewer(bandit_policy: Path, tmp_path: Path):
     """Four prompts in mini-batches of two are two updates; two kept ones would be one."""
-    algorithm = {"minibatch_groups": 2, "equal_updates": True}
-    outcome = run(bandit_policy, tmp_path / "run", "grpo", "nonzero", steps=4, algorithm=algorithm)
+    outcome = run(
+        bandit_policy,
+        tmp_path / "run",
+        "grpo",
+        algorithm={"minibatch_groups": 2, "equal_updates": True},
+        filter={"rule": "top_k_count", "value": 2.0, "slack": 0.0, "loss_scale": "none"},
+    )
     rows = trained_rows(outcome)
     assert any(row["filter/kept_count"] == 2 for row in rows)
     for row in rows:
