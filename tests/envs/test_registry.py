@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -20,12 +22,12 @@ from ragen_jax.envs.parsing import parse_reply
 from tests.env_fixtures import INSTALLED, every_env
 
 TEXTS_OF_ALL_ENVS = """
-import sys
+import json, sys
 from ragen_jax.envs import make_env
 import numpy as np
 for name in sys.argv[1:]:
     for instructions in ("full", "terse"):
-        env = make_env(name, instructions=instructions)
+        env = make_env(name, instructions=instructions, **options.get(name, {}))
         for seed in range(7, 12):
             for member in range(2):
                 print(name, seed, member, env.reset(seed, member).text, env.instructions(), env.canonical())
@@ -33,6 +35,22 @@ for name in sys.argv[1:]:
                 print(env.step(env.demonstrate(np.random.default_rng(1), skill=1.0).answer))
 assert "jax" not in sys.modules, "an environment loaded jax"
 """
+
+
+@functools.cache
+def _options(name: str) -> dict[str, object]:
+    """Options that spare time, or that this machine needs: few hidden tests, a sandbox that works here."""
+    if name != "deepcoder":
+        return {}
+    try:
+        make_env(name)
+    except ValueError:
+        return {"max_tests": 2, "sandbox": "rlimits"}
+    return {"max_tests": 2}
+
+
+def _make(name: str, **options: object) -> TextEnv:
+    return make_env(name, **_options(name), **options)
 
 
 def _play(env: TextEnv, seed: int, rng: np.random.Generator, skill: float, member: int = 0) -> bool:
@@ -56,7 +74,7 @@ def _play(env: TextEnv, seed: int, rng: np.random.Generator, skill: float, membe
 @every_env
 @pytest.mark.parametrize("instructions", ["full", "terse"])
 def test_smoke(name: str, instructions: str) -> None:
-    env = make_env(name, instructions=instructions)
+    env = _make(name, instructions=instructions)
     assert env.name == name
     assert isinstance(env.config, EnvConfig)
     assert env.reset(0).text.strip()
@@ -70,11 +88,10 @@ def test_smoke(name: str, instructions: str) -> None:
 @every_env
 def test_skill_is_the_share_of_right_demonstrations(name: str) -> None:
     """One-turn plans where an environment has them, so that one demonstration decides an episode."""
-    options = (
-        {} if name in ("bandit", "countdown", "search_qa", "webshop") else {"max_turns": 1, "max_actions_per_turn": 10}
-    )
+    own_turns = ("bandit", "countdown", "search_qa", "webshop", "deepcoder")
+    options = {} if name in own_turns else {"max_turns": 1, "max_actions_per_turn": 10}
     options |= {"slip_rate": 0.0} if name == "frozen_lake" else {}
-    env = make_env(name, **options)
+    env = _make(name, **options)
     rng = np.random.default_rng(0)
     assert np.mean([_play(env, seed, rng, skill=1.0) for seed in range(30)]) == 1
     assert np.mean([_play(env, seed, rng, skill=0.0) for seed in range(30)]) < 0.5
@@ -82,7 +99,7 @@ def test_skill_is_the_share_of_right_demonstrations(name: str) -> None:
 
 @every_env
 def test_demonstrations_vary_in_wording(name: str) -> None:
-    env = make_env(name)
+    env = _make(name)
     env.reset(1)
     rng = np.random.default_rng(0)
     reasonings = {env.demonstrate(rng, skill=1.0).reasoning for _ in range(40)}
@@ -91,7 +108,7 @@ def test_demonstrations_vary_in_wording(name: str) -> None:
 
 @every_env
 def test_a_reset_is_a_function_of_config_seed_and_member(name: str) -> None:
-    env, other = make_env(name), make_env(name)
+    env, other = _make(name), _make(name)
     first = [env.reset(seed).text for seed in range(12)]
     assert len(set(first)) > 6
     assert [other.reset(seed, member=5).text for seed in reversed(range(12))] == first[::-1]
@@ -101,7 +118,7 @@ def test_a_reset_is_a_function_of_config_seed_and_member(name: str) -> None:
 def test_c25_splits_are_disjoint_by_content(name: str) -> None:
     canonical: dict[str, set[str]] = {}
     for split, first in (("train", 10_000), ("validation", 10_000)):  # the same seeds on purpose
-        env = make_env(name, split=split)
+        env = _make(name, split=split)
         canonical[split] = set()
         for seed in range(first, first + 120):
             env.reset(seed)
@@ -113,15 +130,15 @@ def test_c25_splits_are_disjoint_by_content(name: str) -> None:
 
 @every_env
 def test_validation_prompts_are_distinct_or_the_repeats_are_counted(name: str) -> None:
-    found = distinct_seeds(lambda: make_env(name, split="validation"), first_seed=123, count=64)
-    env = make_env(name, split="validation")
+    found = distinct_seeds(lambda: _make(name, split="validation"), first_seed=123, count=64)
+    env = _make(name, split="validation")
     texts = set()
     for seed in found.seeds:
         env.reset(seed)
         texts.add(env.canonical())
     assert len(texts) == found.distinct
     assert found.distinct + found.repeated == len(set(found.seeds)) == 64
-    assert (found.repeated > 0) == (name == "bandit")
+    assert (found.repeated > 0) == (name in ("bandit", "deepcoder"))
 
 
 @every_env
@@ -131,7 +148,7 @@ def test_validation_prompts_are_distinct_or_the_repeats_are_counted(name: str) -
 )
 @settings(max_examples=25, deadline=None)
 def test_any_answer_is_an_action_or_invalid(name: str, text: str, separator: str) -> None:
-    env = make_env(name, action_separator=separator)
+    env = _make(name, action_separator=separator)
     env.reset(3)
     result = env.step(text)
     assert np.isfinite(result.reward)
@@ -143,7 +160,7 @@ def test_any_answer_is_an_action_or_invalid(name: str, text: str, separator: str
     "text", ["", "\x00", "\ud800", "\u0661\u0662", "9" * 200_000, "(" * 200_000, "1" + "+1" * 100_000]
 )
 def test_huge_and_odd_answers_are_quickly_worth_nothing(name: str, text: str) -> None:
-    env = make_env(name)
+    env = _make(name)
     env.reset(3)
     start = time.process_time()
     result = env.step(text)
