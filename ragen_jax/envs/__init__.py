@@ -32,6 +32,9 @@ ENVS = Registry(
         ("search_qa", "ragen_jax.envs.search_qa:SearchQA"),
         ("webshop", "ragen_jax.envs.webshop:WebShop"),
         ("deepcoder", "ragen_jax.envs.deepcoder:DeepCoder"),
+        ("http", "ragen_jax.envs.http_env:HttpEnv"),
+        ("metamathqa", "ragen_jax.envs.metamathqa:MetaMathQA"),
+        ("metamathqa_retry", "ragen_jax.envs.metamathqa:MetaMathQARetry"),
     ),
 )
 

@@ -1,0 +1,171 @@
+"""Answers as text: taken out of their wrapping, read as exact numbers, and refused when they hold several answers.
+
+Nothing here is evaluated: an answer is a number as it stands, or it is compared as text or by the symbolic checker.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from ragen_jax.envs.metamathqa.problem import closing_brace
+
+MAX_LENGTH = 64
+"""Characters of an answer; a gold answer that is longer allows twice its own length."""
+
+_REPLACEMENTS = (
+    ("\N{MINUS SIGN}", "-"),
+    ("\N{EN DASH}", "-"),
+    ("\N{NO-BREAK SPACE}", " "),
+    ("\\left", ""),
+    ("\\right", ""),
+    ("\\displaystyle", ""),
+    ("\\dfrac", "\\frac"),
+    ("\\tfrac", "\\frac"),
+    ("\\cdot", "*"),
+    ("\\times", "*"),
+    ("\\!", ""),
+    ("\\,", " "),
+    ("\\;", " "),
+    ("\\$", "$"),
+    ("\\%", "%"),
+    ("^{\\circ}", ""),
+    ("^\\circ", ""),
+    ("\N{DEGREE SIGN}", ""),
+)
+_WRAPPERS = ("\\boxed", "\\fbox", "\\text", "\\mathrm", "\\textbf", "\\mathbf", "\\mbox")
+_FENCES = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
+_NAMED = re.compile(r"[A-Za-z]\s*=\s*([^=]+)")
+_INNER_TEXT = re.compile(r"\\(?:text|mathrm|mbox)\{([^{}]*)\}")
+
+_DIGITS = r"[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+"
+_DECIMAL = rf"(?:{_DIGITS})(?:\.[0-9]+)?|\.[0-9]+"
+_FRACTION = r"\\frac\s*(?:\{\s*([0-9]+)\s*\}|([0-9]))\s*(?:\{\s*([0-9]+)\s*\}|([0-9]))|([0-9]+)\s*/\s*([0-9]+)"
+_SIGN = r"[$€£]?\s*([+-]?)\s*[$€£]?\s*"
+_UNIT = r"(?:(?:\s+[A-Za-z]+){1,3}(?:\^\{?[23]\}?)?)?"
+_PLAIN = re.compile(rf"{_SIGN}({_DECIMAL})({_UNIT})\s*")
+_RATIO = re.compile(rf"{_SIGN}(?:([0-9]+)\s*(?=\\frac)|([0-9]+)\s+(?=[0-9]+\s*/))?(?:{_FRACTION})({_UNIT})\s*")
+_NO_UNITS = frozenset(
+    (
+        *("dozen", "dozens", "hundred", "hundreds", "thousand", "thousands", "million", "millions", "billion"),
+        *("billions", "trillion", "half", "halves", "third", "thirds", "quarter", "quarters", "score", "percent"),
+        *("and", "or", "to", "not", "nor", "but", "through", "minus", "plus", "times", "over", "divided", "point"),
+        *("pi", "sqrt", "sin", "cos", "tan", "log", "ln", "exp", "mod", "squared", "cubed", "infinity"),
+    )
+)
+_LETTER_UNITS = frozenset("mgshl")
+
+
+def normalise(text: str) -> str:
+    """Take an answer out of its wrapping: boxes, dollar signs, text commands, ``x =``, a full stop or % at the end.
+
+    A percent sign is a unit, so 50% is 50 and not one half. Signs that look alike become one sign. Case and inner
+    blanks stay.
+    """
+    for old, new in _REPLACEMENTS:
+        text = text.replace(old, new)
+    while True:
+        bare = _unwrap(text.strip().removesuffix(".").removesuffix("%"))
+        if bare == text:
+            break
+        text = bare
+    named = _NAMED.fullmatch(text)
+    return (named.group(1) if named else text).strip()
+
+
+def squeeze(text: str) -> str:
+    """Text without blanks and differences of case: two normalised answers that agree in it are equal."""
+    return re.sub(r"\s+", "", text).lower()
+
+
+def number(text: str) -> Fraction | None:
+    """Exact value of a normalised answer that is one number; None for anything else.
+
+    A number is whole, decimal, a fraction or a mixed number, in ASCII digits, with commas between thousands if any,
+    a currency sign, and a unit of up to three words behind a blank. Words that change the value ("dozen", "pi") are no
+    unit, and arithmetic that is left to do is no number.
+    """
+    text = _INNER_TEXT.sub(r" \1", text).strip()
+    if len(text) > MAX_LENGTH:
+        return None
+    plain = _PLAIN.fullmatch(text)
+    if plain:
+        sign, digits, unit = plain.groups()
+        value = Fraction(digits.replace(",", ""))
+    else:
+        ratio = _RATIO.fullmatch(text)
+        if not ratio:
+            return None
+        sign, *parts, unit = ratio.groups()
+        whole = next((part for part in parts[:2] if part), "0")
+        above, below = (int(part) for part in parts[2:] if part)
+        if below == 0:
+            return None
+        value = int(whole) + Fraction(above, below)
+    if not _is_unit(unit):
+        return None
+    return -value if sign == "-" else value
+
+
+def is_words(text: str) -> bool:
+    """True for a normalised answer of plain words, such as a name; short letters are variables or choices."""
+    words = re.split(r"[' -]+", _INNER_TEXT.sub(r" \1", text).strip())
+    return all(re.fullmatch("[A-Za-z]{2,}", word) for word in words) and max(map(len, words)) > 2
+
+
+def same_shape(answer: str, gold: str) -> bool:
+    """True when a normalised answer has the form of the gold answer, so that no second answer stands beside it.
+
+    As many commas, semicolons, equals signs, plus-minus signs and lines, the same brackets around a list, no "or" or
+    "and" that the gold answer lacks, and no decimal point where the gold answer is exact.
+    """
+    counts_agree = all(
+        sum(answer.count(sign) for sign in signs) == sum(gold.count(sign) for sign in signs)
+        for signs in ((",",), (";",), ("=",), ("\\pm", "\\mp", "±"), ("\n",), ("\\boxed",))
+    )
+    words = [set(re.findall(r"(?<![A-Za-z])(?:or|and|not|vee|lor|cup)(?![A-Za-z])", side)) for side in (answer, gold)]
+    rounded = bool(re.search(r"[0-9]?\.[0-9]", answer)) and "." not in gold
+    enclosed_alike = "," not in gold or _enclosure(answer) == _enclosure(gold)
+    return counts_agree and enclosed_alike and words[0] == words[1] and not rounded
+
+
+def to_latex(text: str) -> str:
+    """A normalised answer with plain spellings of roots, pi and powers as LaTeX."""
+    text = re.sub(r"(?<![\\A-Za-z])sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}", text)
+    text = re.sub(r"√\s*(?:\(([^()]*)\)|([A-Za-z0-9]+))", lambda root: f"\\sqrt{{{root[1] or root[2]}}}", text)
+    text = re.sub(r"(?<![\\A-Za-z])pi(?![A-Za-z])|π", r"\\pi ", text)
+    return text.replace("**", "^")
+
+
+def _unwrap(text: str) -> str:
+    """Take off one layer."""
+    text = text.strip()
+    for left, right in _FENCES:
+        inside = text[len(left) : -len(right)]
+        if len(text) > len(left) + len(right) and text.startswith(left) and text.endswith(right) and left not in inside:
+            return inside.strip()
+    for name in _WRAPPERS:
+        if text.startswith(name + "{") and closing_brace(text, len(name)) == len(text) - 1:
+            return text[len(name) + 1 : -1].strip()
+    return text
+
+
+def _enclosure(text: str) -> str:
+    """The two brackets around the whole of a text, such as ``(]``; "" when there are none."""
+    text = text.replace("\\", "").strip()
+    depth = 0
+    for index, sign in enumerate(text):
+        depth += (sign in "([{") - (sign in ")]}")
+        if depth == 0:
+            return text[0] + text[-1] if index and index == len(text) - 1 else ""
+    return ""
+
+
+def _is_unit(unit: str) -> bool:
+    words = re.findall(r"[A-Za-z]+", unit.lower())
+    return all(word not in _NO_UNITS and (len(word) > 1 or word in _LETTER_UNITS) for word in words)
+
+
+def numbers_in(text: str) -> list[str]:
+    """The whole and decimal numbers that stand in a text, in order, without commas between thousands."""
+    return [digits.replace(",", "") for digits in re.findall(r"[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?", text)]

@@ -1,0 +1,63 @@
+"""The verdict on an answer: equal text, equal number, or equal expression; and one answer only."""
+
+from __future__ import annotations
+
+import enum
+
+from ragen_jax.envs.metamathqa import answers
+from ragen_jax.envs.metamathqa.symbolic import OutOfTimeError, shared_checker
+
+CHECKERS = ("symbolic", "exact")
+
+
+class Verdict(enum.StrEnum):
+    """What an answer is. Only ``RIGHT`` is paid."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    NOT_SINGLE = "not_single"  # too long, or another form than the gold answer: it could hold several answers
+    EMPTY = "empty"
+    TIMEOUT = "timeout"  # the comparison took too long
+
+
+def judge(answer: str, gold: str, *, checker: str = "symbolic", time_limit_s: float = 0.5) -> Verdict:
+    """Compare an answer with the gold answer.
+
+    1. Equal texts, after both are normalised, are equal.
+    2. Where the gold answer is a number, the answer must be one number of exactly the same value.
+    3. Where the gold answer is words, nothing else is equal.
+    4. Else the answer must have the shape of the gold answer, and math-verify decides.
+
+    Args:
+      answer: text of the answer block; data, never code.
+      gold: the gold answer.
+      checker: "symbolic"; or "exact", which ends with step 3 and needs no package.
+      time_limit_s: processor time of step 4.
+
+    Raises:
+      CheckerError: the checker itself failed, so nothing is known about the answer.
+    """
+    if not answer.strip():
+        return Verdict.EMPTY
+    if len(answer) > max(answers.MAX_LENGTH, 2 * len(gold)):
+        return Verdict.NOT_SINGLE
+    given, wanted = answers.normalise(answer), answers.normalise(gold)
+    if answers.squeeze(given) == answers.squeeze(wanted):
+        return Verdict.RIGHT
+    value = answers.number(wanted)
+    if value is not None:
+        given_value = answers.number(given)
+        if given_value is None:
+            return Verdict.NOT_SINGLE
+        return Verdict.RIGHT if given_value == value else Verdict.WRONG
+    if answers.is_words(wanted):
+        return Verdict.WRONG
+    if not answers.same_shape(given, wanted):
+        return Verdict.NOT_SINGLE
+    if checker == "exact":
+        return Verdict.WRONG
+    try:
+        equal = shared_checker(time_limit_s).equal(answers.to_latex(given), answers.to_latex(wanted))
+    except OutOfTimeError:
+        return Verdict.TIMEOUT
+    return Verdict.RIGHT if equal else Verdict.WRONG

@@ -1,0 +1,76 @@
+"""Options of the MetaMathQA environments."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ragen_jax.envs.base import EnvConfig
+from ragen_jax.envs.data_files import refuse_changed
+from ragen_jax.envs.metamathqa.checker import CHECKERS
+from ragen_jax.envs.metamathqa.symbolic import require_package
+
+DATASETS = ("metamath", "gsm8k")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MetaMathQAConfig(EnvConfig):
+    """Options of MetaMathQA. One answer is one attempt; the separator has no meaning here.
+
+    Attributes:
+      dataset: "metamath" (records of MetaMathQA; our own word problems where no file is named or found) or "gsm8k".
+      data_file: file of the data set: a path, or a path below RAGEN_DATA_DIR or the cache. When it is empty,
+        ``metamathqa/MetaMathQA-395K.json`` or ``gsm8k/train.jsonl`` below these is taken if it is there.
+      skip_malformed: leave rows without a question or a gold answer out and count them, instead of refusing the file.
+      variants: also the rephrased, backward and self-verifying questions; else only those that were asked first.
+      checker: "symbolic" compares expressions too and needs the extra ``math``; "exact" knows numbers and equal texts.
+      time_limit_s: processor time of one symbolic comparison; a longer one makes the answer wrong.
+    """
+
+    max_turns: int = 1
+    max_actions_per_turn: int = 1
+    max_actions: int = 1
+    dataset: str = "metamath"
+    data_file: str = ""
+    skip_malformed: bool = False
+    variants: bool = True
+    checker: str = "symbolic"
+    time_limit_s: float = 0.5
+
+    def __post_init__(self) -> None:
+        """Refuse values outside their range, and a symbolic checker that is not installed."""
+        super().__post_init__()
+        self._check_budgets()
+        if self.max_actions_per_turn != 1:
+            raise ValueError(
+                f"max_actions_per_turn={self.max_actions_per_turn}: an answer of metamathqa is one attempt"
+            )
+        for field, known in (("dataset", DATASETS), ("checker", CHECKERS)):
+            if getattr(self, field) not in known:
+                raise ValueError(f"{field}={getattr(self, field)!r}: use one of {', '.join(known)}")
+        if not 0 < self.time_limit_s <= 10:
+            raise ValueError(f"time_limit_s={self.time_limit_s}: use more than 0, at most 10 seconds")
+        if self.checker == "exact":
+            refuse_changed(self, ("time_limit_s",), because="checker='exact' makes no symbolic comparison")
+        else:
+            require_package()
+
+    def _check_budgets(self) -> None:
+        for field in ("max_turns", "max_actions"):
+            if getattr(self, field) != 1:
+                raise ValueError(
+                    f"{field}={getattr(self, field)}: metamathqa has one attempt; metamathqa_retry has several"
+                )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MetaMathQARetryConfig(MetaMathQAConfig):
+    """Options of MetaMathQA with several attempts; ``max_actions`` is their number."""
+
+    max_turns: int = 5
+    max_actions: int = 5
+
+    def _check_budgets(self) -> None:
+        if self.max_actions > self.max_turns:
+            raise ValueError(
+                f"max_actions={self.max_actions} attempts in max_turns={self.max_turns}: use as many turns or more"
+            )
