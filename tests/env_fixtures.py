@@ -9,6 +9,8 @@ from ragen_jax.envs import ENVS, env_config
 
 def _missing(name: str) -> str:
     """What an environment lacks, in its own words; "" when it can be made."""
+    if name == "http":
+        return "needs a server: tests/envs/http_env has it"
     try:
         env_config(name)
     except ValueError as error:

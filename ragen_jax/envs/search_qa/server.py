@@ -9,30 +9,25 @@ and its text. The server has no login, so it listens on loopback unless it is to
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import sys
 from collections.abc import Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from ragen_jax.envs.data_source import locate
+from ragen_jax.envs.json_http import JsonHandler, JsonServer, RequestError
 from ragen_jax.envs.search_qa.client import MAX_RESULTS
 from ragen_jax.envs.search_qa.index import Bm25Index
 from ragen_jax.envs.search_qa.loader import INVENTED, WORLDS, load_corpus
 
 logger = logging.getLogger(__name__)
 
-_MAX_BODY = 2**20  # bytes of a request
 _DEFAULT_RESULTS = 10
 _METHOD = "bm25"
 
 
-class RetrievalServer(ThreadingHTTPServer):
-    """One thread per request over one shared index; ``serve_forever`` to run, port 0 takes a free port."""
-
-    daemon_threads = True
-    request_queue_size = 128  # connections that may wait; the default of 5 turns bursts away
+class RetrievalServer(JsonServer):
+    """One shared index, ``serve_forever`` to run; port 0 takes a free port."""
 
     def __init__(self, index: Bm25Index, *, host: str = "127.0.0.1", port: int = 8000) -> None:
         """Bind to an address.
@@ -43,78 +38,41 @@ class RetrievalServer(ThreadingHTTPServer):
         self.index = index
         super().__init__((host, port), _Handler)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection broke; the others go on."""
-        logger.warning("the connection of %s broke", client_address, exc_info=True)
 
-    @property
-    def url(self) -> str:
-        """Where it listens."""
-        host, port = self.server_address[:2]
-        return f"http://{host!s}:{port}"
-
-
-class _RequestError(ValueError):
-    """A faulty request; the text goes to the client."""
-
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(JsonHandler):
     server: RetrievalServer
-    timeout = 30  # seconds that a silent client may hold a thread
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 (the name that http.server calls)
         if self.path != "/health":
-            self._send(404, {"error": f"no such path {self.path!r}: GET /health or POST /retrieve"})
+            self.send_json(404, {"error": f"no such path {self.path!r}: GET /health or POST /retrieve"})
             return
         size = len(self.server.index.passages)
-        self._send(200, {"status": "healthy", "corpus_size": size, "index_type": _METHOD, "index_loaded": True})
+        self.send_json(200, {"status": "healthy", "corpus_size": size, "index_type": _METHOD, "index_loaded": True})
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 (the same)
         if self.path != "/retrieve":
-            self._send(404, {"error": f"no such path {self.path!r}: GET /health or POST /retrieve"})
+            self.send_json(404, {"error": f"no such path {self.path!r}: GET /health or POST /retrieve"})
             return
         try:
-            query, k = _read_request(self._body())
-        except _RequestError as error:
-            self._send(400, {"error": str(error)})
+            query, k = _read_request(self.read_json())
+        except RequestError as error:
+            self.send_json(400, {"error": str(error)})
             return
         results = [
             {"id": hit.passage.id, "content": f"{hit.passage.title}\n{hit.passage.text}".strip(), "score": hit.score}
             for hit in self.server.index.search(query, k)
         ]
-        self._send(200, {"query": query, "method": _METHOD, "results": results, "num_results": len(results)})
-
-    def log_message(self, format: str, *args: Any) -> None:
-        logger.debug(format, *args)
-
-    def _body(self) -> bytes:
-        length = self.headers.get("Content-Length", "")
-        if not (length.isascii() and length.isdigit()) or int(length) > _MAX_BODY:
-            self.close_connection = True
-            raise _RequestError(f"Content-Length {length!r}: give one, at most {_MAX_BODY} bytes")
-        return self.rfile.read(int(length))
-
-    def _send(self, status: int, answer: dict[str, Any]) -> None:
-        data = json.dumps(answer).encode("ascii")
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+        self.send_json(200, {"query": query, "method": _METHOD, "results": results, "num_results": len(results)})
 
 
-def _read_request(body: bytes) -> tuple[str, int]:
+def _read_request(request: Any) -> tuple[str, int]:
     """Query and number of results of a request."""
-    try:
-        request = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise _RequestError(f"the body is not JSON: {error}") from error
     query = request.get("query") if isinstance(request, dict) else None
     if not isinstance(query, str) or not query.strip():
-        raise _RequestError('\'query\' is missing: send {"query": "...", "top_k": 5}')
+        raise RequestError('\'query\' is missing: send {"query": "...", "top_k": 5}')
     k = request.get("top_k", request.get("k", _DEFAULT_RESULTS))
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_RESULTS:
-        raise _RequestError(f"top_k={k!r}: use a whole number from 1 to {MAX_RESULTS}")
+        raise RequestError(f"top_k={k!r}: use a whole number from 1 to {MAX_RESULTS}")
     return query, k
 
 

@@ -1,0 +1,176 @@
+"""The client: an environment whose every call is a request to a server."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv
+from ragen_jax.envs.data_source import DataSource
+from ragen_jax.envs.json_http import JsonClient
+
+COMMON = tuple(field.name for field in dataclasses.fields(EnvConfig))
+FLAGS = ("success", "action_is_valid", "action_is_effective")
+
+
+class EnvServerError(OSError):
+    """The server is down or slow, refuses, or speaks another protocol. The row is invalid; no reward is made up."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HttpEnvConfig(EnvConfig):
+    """Options of an environment behind a server; the common ones are sent to it, its own are set where it is started.
+
+    Attributes:
+      url: where the server listens.
+      timeout_s: seconds that the server may take to answer; below ``env.step_timeout_s``, so that its error is told.
+    """
+
+    url: str = "http://127.0.0.1:8100"
+    timeout_s: float = 8.0
+
+    def __post_init__(self) -> None:
+        """Refuse values outside their range."""
+        super().__post_init__()
+        if not (self.timeout_s > 0 and math.isfinite(self.timeout_s)):
+            raise ValueError(f"timeout_s={self.timeout_s}: use a positive number of seconds")
+        _client(self)
+
+
+class HttpEnv(TextEnv):
+    """One environment on a server. The first call makes it there; ``close`` frees it.
+
+    Observations, rewards and ends are the server's, word for word. Replays are not offered: they need the dynamics.
+    """
+
+    name: ClassVar[str] = "http"
+    Config: ClassVar[type[HttpEnvConfig]] = HttpEnvConfig
+
+    def __init__(self, config: HttpEnvConfig) -> None:
+        """Remember the server; nothing is sent."""
+        self.config: HttpEnvConfig = config
+        self._client = _client(config)
+        self._made: dict[str, Any] | None = None
+        self._canonical = ""
+        self._done = True
+
+    def reset(self, seed: int, member: int = 0) -> Observation:
+        """Begin an episode there; see ``TextEnv.reset``.
+
+        Raises:
+          EnvServerError: no usable answer of the server.
+        """
+        answer = self._call("/reset", seed=int(seed), member=int(member))
+        self._canonical = self._field(answer, "canonical", str)
+        self._done = False
+        return self._observation(answer)
+
+    def step(self, answer: str) -> StepResult:
+        """Act there; see ``TextEnv.step``.
+
+        Raises:
+          EnvServerError: no usable answer of the server.
+        """
+        if self._done:
+            raise RuntimeError("the episode is over or was never begun: call reset")
+        self._done = True  # after a failure the state there is not known
+        said = self._call("/step", answer=answer)
+        info = {
+            key: tuple(value) if isinstance(value, list) else value
+            for key, value in self._field(said, "info", dict).items()
+        }
+        for flag in FLAGS:
+            self._field(info, flag, bool)
+        reward = float(self._field(said, "reward", int | float))
+        if not math.isfinite(reward):
+            raise EnvServerError(f"the environment server at {self.config.url} sent reward {reward}: use finite ones")
+        result = StepResult(
+            self._observation(said),
+            reward=reward,
+            terminated=self._field(said, "terminated", bool),
+            truncated=self._field(said, "truncated", bool),
+            info=info,
+        )
+        self._done = result.done
+        return result
+
+    def instructions(self) -> str:
+        """Task description of the server."""
+        text: str = self._field(self._open(), "instructions", str)
+        return text
+
+    def canonical(self) -> str:
+        """Text that the server gave with the episode."""
+        if not self._canonical:
+            raise RuntimeError("no episode was begun: call reset")
+        return self._canonical
+
+    def demonstrate(self, rng: np.random.Generator, *, skill: float) -> Demonstration:
+        """A reply of the server's solver, drawn with a seed from ``rng``."""
+        answer = self._call("/demonstrate", seed=int(rng.integers(2**63)), skill=float(skill))
+        return Demonstration(self._field(answer, "reasoning", str), self._field(answer, "answer", str))
+
+    def data_source(self) -> DataSource | None:
+        """What the server says about its rows; None when it says nothing."""
+        source = self._open().get("data_source")
+        try:
+            return None if source is None else DataSource(**source)
+        except TypeError as error:
+            raise EnvServerError(
+                f"the environment server at {self.config.url} sent data_source {source!r}: {error}"
+            ) from error
+
+    def close(self) -> None:
+        """Free the environment there."""
+        if self._made is not None:
+            made, self._made = self._made, None
+            self._client.call("/close", {"id": made["id"]})
+
+    def _open(self) -> dict[str, Any]:
+        if self._made is None:
+            options = {name: getattr(self.config, name) for name in COMMON}
+            made = self._client.call("/make", {"options": options})
+            self._field(made, "id", str)
+            self._made = made
+        return self._made
+
+    def _call(self, path: str, **body: Any) -> dict[str, Any]:
+        return self._client.call(path, {"id": self._open()["id"], **body})
+
+    def _observation(self, answer: dict[str, Any]) -> Observation:
+        shown = self._field(answer, "observation", dict)
+        image = shown.get("image")
+        return Observation(self._field(shown, "text", str), None if image is None else self._picture(image))
+
+    def _picture(self, image: Any) -> np.ndarray:
+        try:
+            data = np.frombuffer(base64.b64decode(image["rgb"], validate=True), dtype=np.uint8)
+            return data.reshape(image["height"], image["width"], 3)
+        except (KeyError, TypeError, ValueError) as error:
+            raise EnvServerError(
+                f"the environment server at {self.config.url} sent an image that is not {{height, width, rgb}}: {error}"
+            ) from error
+
+    def _field(self, answer: dict[str, Any], name: str, kind: Any) -> Any:
+        """A field of an answer, of the type that the protocol says."""
+        value = answer.get(name)
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            wanted = getattr(kind, "__name__", str(kind))
+            raise EnvServerError(f"the environment server at {self.config.url} sent {name}={value!r}, not {wanted}")
+        return value
+
+
+def _client(config: HttpEnvConfig) -> JsonClient:
+    return JsonClient(
+        config.url,
+        url_option="url",
+        timeout_s=config.timeout_s,
+        timeout_option="timeout_s",
+        service="environment server",
+        start="python -m ragen_jax.envs.http_env.server env=frozen_lake port=8100",
+        error=EnvServerError,
+    )
