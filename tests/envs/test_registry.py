@@ -25,9 +25,9 @@ TEXTS_OF_ALL_ENVS = """
 import json, sys
 from ragen_jax.envs import make_env
 import numpy as np
-for name in sys.argv[1:]:
+for name, options in json.loads(sys.argv[1]).items():
     for instructions in ("full", "terse"):
-        env = make_env(name, instructions=instructions, **options.get(name, {}))
+        env = make_env(name, instructions=instructions, **options)
         for seed in range(7, 12):
             for member in range(2):
                 print(name, seed, member, env.reset(seed, member).text, env.instructions(), env.canonical())
@@ -174,7 +174,7 @@ def test_c24_texts_do_not_depend_on_the_process() -> None:
     digests = set()
     for hash_seed in ("1", "2"):
         run = subprocess.run(
-            [sys.executable, "-c", TEXTS_OF_ALL_ENVS, *INSTALLED],
+            [sys.executable, "-c", TEXTS_OF_ALL_ENVS, json.dumps({name: _options(name) for name in INSTALLED})],
             env=os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONIOENCODING": "utf-8"},
             capture_output=True,
             check=False,
