@@ -126,14 +126,16 @@ class CrossScores:
 
 @struct.dataclass
 class CollapseState:
-    """Moving average of the marginal's standard deviation.
+    """Moving averages of the marginal's standard deviation.
 
     Attributes:
       ema_std: [] float32 (nats per token), the average; the first value initialises it.
+      ema_std_sequence: [] float32 (nats per sequence), the same for marginals that are not divided by the length.
       count: [] int32, values seen so far.
     """
 
     ema_std: Array
+    ema_std_sequence: Array
     count: Array
 
 
@@ -222,7 +224,8 @@ class TrainState:
       opt_state: optimiser state of the policy.
       critic_params: critic parameters, or None.
       critic_opt_state: optimiser state of the critic, or None.
-      collapse: moving average behind the MI z-score.
+      collapse: moving averages behind the MI z-scores of the first turn.
+      collapse_turns: the same for the families "trajectory" and "turn_uniform".
     """
 
     step: Array
@@ -231,3 +234,4 @@ class TrainState:
     critic_params: Params | None
     critic_opt_state: Any
     collapse: CollapseState
+    collapse_turns: dict[str, CollapseState] = struct.field(default_factory=dict)

@@ -188,8 +188,8 @@ def collapse_metrics(
 ) -> tuple[dict[str, jax.Array], CollapseState]:
     """All collapse metrics of one cross-scoring, and the moving average that goes with them.
 
-    Keys that end in ``_sequence_nats`` always mix sequence sums. The token forms, the standard deviation and the
-    z-scores follow ``mix``: "sequence" divides matched and marginal of each reasoning by its length, "per_token" mixes
+    Names with ``_sequence`` always mix sequence sums. The token forms, their standard deviation and their z-scores
+    follow ``mix``: "sequence" divides matched and marginal of each reasoning by its length, "per_token" mixes
     length-normalised scores. The ceiling is the mean over scored rows of -ln(m / C), so that it bounds the estimate
     also where rows are missing; with all rows scored it is the entropy of the class weights, ln C without duplicates.
 
@@ -197,12 +197,12 @@ def collapse_metrics(
       scores: cross scores, [C, G, S].
       state: moving average from the last call; None starts a new one.
       mix: see :func:`matched_and_marginal`.
-      std_eps: added to the standard deviation in the z-scores, nats per token.
-      ema_decay: decay of the moving average.
+      std_eps: added to the standard deviation in the z-scores, nats per token or per sequence.
+      ema_decay: decay of the moving averages.
 
     Returns:
       Scalars by name, and the next state. With no scored row ``scored`` is 0, every other metric but ``unscored`` and
-      ``marginal_std_ema_token_nats`` is 0 too, and the state does not move.
+      the moving averages is 0 too, and the state does not move.
     """
     _check(scores, mix)
     state = empty_moving_average() if state is None else state
@@ -217,9 +217,10 @@ def collapse_metrics(
 
     scored = jnp.sum(valid.astype(jnp.int32))
     std = jnp.sqrt(masked_var(marginal_token, valid))
-    moved = update_moving_average(state, std, decay=ema_decay)
+    std_sequence = jnp.sqrt(masked_var(matched - gain, valid))
+    moved = update_moving_average(state, std, std_sequence, decay=ema_decay)
     state = jax.tree.map(lambda new, old: jnp.where(scored > 0, new, old), moved, state)
-    ema_std = jnp.asarray(state.ema_std)
+    ema_std, ema_std_sequence = jnp.asarray(state.ema_std), jnp.asarray(state.ema_std_sequence)
 
     mi_sequence, mi_token = masked_mean(gain, valid), masked_mean(gain_token, valid)
     conditional_sequence = -masked_mean(matched, valid)
@@ -236,8 +237,12 @@ def collapse_metrics(
         "marginal_token_nats": -(mi_token + conditional_token),
         "marginal_std_token_nats": std,
         "marginal_std_ema_token_nats": ema_std,
+        "marginal_std_sequence_nats": std_sequence,
+        "marginal_std_ema_sequence_nats": ema_std_sequence,
         "mi_zscore": mi_token / (std + std_eps),
         "mi_zscore_ema": mi_token / (ema_std + std_eps),
+        "mi_zscore_sequence": mi_sequence / (std_sequence + std_eps),
+        "mi_zscore_sequence_ema": mi_sequence / (ema_std_sequence + std_eps),
         "scored": scored,
         "unscored": valid.size - scored,
         "reasoning_length_tokens": masked_mean(scores.lengths, valid),

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import optax
 from jax.sharding import Mesh
 
+from ragen_jax.core.moving_average import empty_moving_average
 from ragen_jax.models.sharding import shardings
-from ragen_jax.types import CollapseState, Params, TrainState
+from ragen_jax.types import Params, TrainState
 
 
 def build_state(
@@ -40,7 +41,8 @@ def _init(
         opt_state=actor_optimizer.init(params),
         critic_params=jax.tree.map(jnp.copy, critic_params),
         critic_opt_state=None if critic_optimizer is None else critic_optimizer.init(critic_params),
-        collapse=CollapseState(ema_std=jnp.zeros((), jnp.float32), count=jnp.zeros((), jnp.int32)),
+        collapse=empty_moving_average(),
+        collapse_turns={family: empty_moving_average() for family in ("trajectory", "turn_uniform")},
     )
 
 

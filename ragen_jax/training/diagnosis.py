@@ -25,19 +25,20 @@ def diagnose(
 
     Args:
       parts: the run's components.
-      state: state before the step; its moving average goes on.
+      state: state before the step; its moving averages go on.
       rollout: P x G episodes.
       step: number of the step, from 0; decides whether it is due, and the draws.
 
     Returns:
-      The state with the next moving average, and ``collapse/...`` metrics (none when not due).
+      The state with the next moving averages, and ``collapse/...`` metrics (none when not due).
     """
     settings = parts.config.collapse
     if not settings.every or step % settings.every:
         return state, {}
     bucket = parts.config.rollout.max_new_tokens
     pairs = first_turn_pairs(rollout.batch, rollout.info, bucket=bucket)
-    metrics, collapse = _measured(parts, state.params, pairs, "first_turn", step=step, collapse=state.collapse)
+    metrics, collapse = _measured(parts, state.params, pairs, "first_turn", state.collapse, step=step)
+    turns = dict(state.collapse_turns)
     draws = {
         "draws": settings.trajectory_samples,
         "prompt_bucket": parts.config.rollout.prompt_bucket,
@@ -45,11 +46,18 @@ def diagnose(
     }
     if settings.trajectory:
         pairs = trajectory_pairs(rollout.batch, rollout.info, rng=_rng(parts, step), **draws)
-        metrics |= _measured(parts, state.params, pairs, "trajectory", step=step)[0]
+        numbers, turns["trajectory"] = _measured(
+            parts, state.params, pairs, "trajectory", turns["trajectory"], step=step
+        )
+        metrics |= numbers
     if settings.turn_uniform:
         pairs = turn_uniform_pairs(rollout.batch, rollout.info, rng=_rng(parts, step, _TURNS), **draws)
-        metrics |= _measured(parts, state.params, pairs, "turn_uniform", step=step)[0]
-    return dataclasses.replace(state, collapse=jax.device_put(collapse, replicated(parts.mesh))), metrics
+        numbers, turns["turn_uniform"] = _measured(
+            parts, state.params, pairs, "turn_uniform", turns["turn_uniform"], step=step
+        )
+        metrics |= numbers
+    collapse, turns = jax.device_put((collapse, turns), replicated(parts.mesh))
+    return dataclasses.replace(state, collapse=collapse, collapse_turns=turns), metrics
 
 
 def _measured(
@@ -57,11 +65,11 @@ def _measured(
     params: Params,
     pairs: ReasoningPairs,
     family: str,
+    collapse: CollapseState,
     *,
     step: int,
-    collapse: CollapseState | None = None,
 ) -> tuple[dict[str, float], CollapseState]:
-    """Metrics of one family; with sampled columns there is no null, which needs them all."""
+    """Metrics of one family and its next moving averages; a null needs all columns, so not under sampled ones."""
     settings = parts.config.collapse
     count = len(pairs.column_class)
     columns = permutations = None

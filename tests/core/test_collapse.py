@@ -74,7 +74,7 @@ def test_every_metric_agrees_with_the_oracle(mix, scores):
     expected = oracle.metrics(scores.log_probs, scores.lengths, scores.valid, scores.column_class, mix=mix)
     for name, value in expected.items():
         # The z-score divides by a spread that may be as small as rounding: looser where the spread is.
-        tolerance = 2e-3 if name == "mi_zscore" else 1e-5
+        tolerance = 2e-3 if name.startswith("mi_zscore") else 1e-5
         np.testing.assert_allclose(metrics[name], value, rtol=tolerance, atol=tolerance, err_msg=name)
 
 
@@ -195,14 +195,14 @@ def test_rows_that_are_not_valid_change_nothing():
 
 
 def test_nothing_scored_gives_zeros_and_leaves_the_average_alone():
-    state = CollapseState(ema_std=np.float32(0.5), count=np.int32(3))
+    state = CollapseState(ema_std=np.float32(0.5), ema_std_sequence=np.float32(4.0), count=np.int32(3))
     scores = make(np.full((3, 2, 3), np.nan), valid=np.zeros((3, 2)), lengths=np.zeros((3, 2)))
     metrics, after = metrics_of(scores, state)
     others = {name: float(value) for name, value in metrics.items() if name not in ("unscored",)}
-    assert others.pop("marginal_std_ema_token_nats") == 0.5
+    assert others.pop("marginal_std_ema_token_nats") == 0.5 and others.pop("marginal_std_ema_sequence_nats") == 4.0
     assert set(others.values()) == {0.0}
     assert int(metrics["unscored"]) == 6
-    assert (float(after.ema_std), int(after.count)) == (0.5, 3)
+    assert (float(after.ema_std), float(after.ema_std_sequence), int(after.count)) == (0.5, 4.0, 3)
 
 
 def test_trajectory_draws_use_one_rollout_per_column():
@@ -283,6 +283,9 @@ REFERENCE_NAMES = {
     "marginal_std_ema_token_nats": "marginal_std_ema",
     "mi_zscore": "mi_zscore",
     "mi_zscore_ema": "mi_zscore_ema",
+    "marginal_std_sequence_nats": "marginal_std_seq",
+    "marginal_std_ema_sequence_nats": "marginal_std_ema_seq",
+    "mi_zscore_sequence": "mi_zscore_seq",
 }
 # One case gives equal prompts unequal scores, which no model does, and counts its ceiling and chance@k wrongly. It is
 # read with every column apart, and compared on what does not depend on the classes.

@@ -42,7 +42,9 @@ def _state(devices: int = 1, *, scale: float = 1.0) -> TrainState:
         critic_params=None,
         critic_opt_state=None,
         collapse=CollapseState(
-            ema_std=jax.device_put(np.float32(0.25), replicated), count=jax.device_put(np.int32(3), replicated)
+            ema_std=jax.device_put(np.float32(0.25), replicated),
+            ema_std_sequence=jax.device_put(np.float32(2.5), replicated),
+            count=jax.device_put(np.int32(3), replicated),
         ),
     )
 

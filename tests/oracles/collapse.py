@@ -52,6 +52,8 @@ def metrics(log_probs, lengths, valid, column_class, *, mix="sequence", std_eps=
         "marginal_token_nats": np.mean(marginal_token),
         "marginal_std_token_nats": std,
         "mi_zscore": np.mean(gain_token) / (std + std_eps),
+        "marginal_std_sequence_nats": np.std(marginal),
+        "mi_zscore_sequence": np.mean(np.subtract(matched, marginal)) / (np.std(marginal) + std_eps),
         "scored": len(matched),
         "unscored": valid.size - len(matched),
         "reasoning_length_tokens": np.mean(lengths[valid]),
