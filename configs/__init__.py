@@ -28,6 +28,8 @@ PRESETS = Registry(
         ("webshop", "configs.envs.webshop:webshop"),
         ("webshop_full", "configs.envs.webshop:webshop_full"),
         ("deepcoder", "configs.envs.deepcoder:deepcoder"),
+        ("metamathqa", "configs.envs.metamathqa:metamathqa"),
+        ("metamathqa_retry", "configs.envs.metamathqa:metamathqa_retry"),
         ("ppo", "configs.algorithms.ppo:ppo"),
         ("ppo_bi_level", "configs.algorithms.ppo:ppo_bi_level"),
         ("grpo", "configs.algorithms.grpo:grpo"),

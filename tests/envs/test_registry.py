@@ -88,7 +88,7 @@ def test_smoke(name: str, instructions: str) -> None:
 @every_env
 def test_skill_is_the_share_of_right_demonstrations(name: str) -> None:
     """One-turn plans where an environment has them, so that one demonstration decides an episode."""
-    own_turns = ("bandit", "countdown", "search_qa", "webshop", "deepcoder")
+    own_turns = ("bandit", "countdown", "search_qa", "webshop", "deepcoder", "metamathqa", "metamathqa_retry")
     options = {} if name in own_turns else {"max_turns": 1, "max_actions_per_turn": 10}
     options |= {"slip_rate": 0.0} if name == "frozen_lake" else {}
     env = _make(name, **options)

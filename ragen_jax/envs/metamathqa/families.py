@@ -221,12 +221,10 @@ def embedded_records() -> list[dict[str, Any]]:
 
 def work_out(family: Family, values: dict[str, int]) -> tuple[list[str], int] | None:
     """The calculations as text, and the answer; None when a division leaves a rest or a result is below 1."""
-    known: dict[str | int, int] = {**values}
+    known = dict(values)
     lines = []
     for result, left, operator, right in family.steps:
-        first, second = known.get(left, left), known.get(right, right)
-        assert isinstance(first, int)
-        assert isinstance(second, int)
+        first, second = (known[operand] if isinstance(operand, str) else operand for operand in (left, right))
         if operator == "/" and first % second:
             return None
         known[result] = _OPERATIONS[operator](first, second)

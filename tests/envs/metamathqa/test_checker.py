@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 import threading
@@ -124,7 +125,7 @@ EXPRESSIONS = [  # need algebra
 ]
 
 needs_algebra = pytest.mark.skipif(
-    not symbolic.importlib.util.find_spec("math_verify"), reason="needs the extra: pip install 'ragen_jax[math]'"
+    not importlib.util.find_spec("math_verify"), reason="needs the extra: pip install 'ragen_jax[math]'"
 )
 
 
@@ -220,19 +221,25 @@ def test_c30_a_comparison_without_end_is_a_timeout_and_the_worker_is_replaced() 
     try:
         with pytest.raises(symbolic.OutOfTimeError):
             checker.equal("9^{9^{9^{9}}}+x", "x^2")
-        first = checker._workers[0]._process
-        assert first is None, "the worker was killed"
+        assert checker._workers[0]._process is None, "the worker was killed"
         assert checker.equal("x \\cdot x", "x^2")
+        process = checker._workers[0]._process
+        assert process is not None
+        process.kill()  # a worker may also die between two comparisons
+        process.wait()
         assert not checker.equal("x+x", "x^2")
     finally:
         checker.close()
     assert all(worker._process is None for worker in checker._workers)
 
 
-@needs_algebra
-def test_a_timeout_is_a_verdict() -> None:
-    assert judge("9^{9^{9^{9}}}+x", "x^2", time_limit_s=0.31) is Verdict.TIMEOUT
-    symbolic.shared_checker(0.31).close()
+def test_a_timeout_is_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow:
+        def equal(self, answer: str, gold: str) -> bool:
+            raise symbolic.OutOfTimeError
+
+    monkeypatch.setattr("ragen_jax.envs.metamathqa.checker.shared_checker", lambda limit: Slow())
+    assert judge("x+x", "x^2") is Verdict.TIMEOUT
 
 
 @needs_algebra
@@ -246,22 +253,8 @@ def test_c29_a_failing_checker_is_not_a_wrong_answer(monkeypatch: pytest.MonkeyP
     checker.close()
 
 
-@needs_algebra
-def test_a_worker_that_died_between_two_comparisons_is_replaced() -> None:
-    checker = symbolic.SymbolicChecker(time_limit_s=5.0)
-    try:
-        assert checker.equal("x+x", "2x")
-        process = checker._workers[0]._process
-        assert process is not None
-        process.kill()
-        process.wait()
-        assert checker.equal("x+x", "2x")
-    finally:
-        checker.close()
-
-
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(symbolic.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"pip install 'ragen_jax\[math\]'"):
         symbolic.require_package()
 
@@ -282,7 +275,6 @@ def test_every_spelling_of_a_number_has_its_value(value: Fraction) -> None:
 
 @given(text=st.text(alphabet=st.sampled_from("0123456789.,$%/ \\{}fracboxedtx=-^+or"), max_size=80))
 @settings(max_examples=25, deadline=None)
-def test_any_text_has_a_verdict_and_normalising_twice_changes_nothing(text: str) -> None:
-    assert judge(text, "7", checker="exact") in Verdict
-    once = answers.normalise(text)
-    assert len(once) <= len(text) + text.count("\\cdot")
+def test_any_text_has_a_verdict(text: str) -> None:
+    for gold in ("7", "x^2", "(1,2)"):
+        assert judge(text, gold, checker="exact") in Verdict
