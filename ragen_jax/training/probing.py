@@ -105,8 +105,13 @@ def probe_step(
     return {f"gradient_probe/{name}": value for name, value in metrics.items()}, _rows(report)
 
 
-def _merged(kept: LearnerBatch, dropped: LearnerBatch, keep: np.ndarray) -> LearnerBatch:
-    return jax.tree.map(lambda a, b: np.where(keep.reshape(-1, *(1,) * (np.ndim(a) - 1)), a, b), kept, dropped)
+def _merged(kept: LearnerBatch, everything: LearnerBatch, keep: np.ndarray) -> LearnerBatch:
+    """Kept groups as the update sees them, the others as they would be; reference log-probs are the probe's own."""
+
+    def choose(a: Any, b: Any) -> np.ndarray:
+        return np.where(keep.reshape(-1, *(1,) * (np.ndim(a) - 1)), a, b)
+
+    return dataclasses.replace(jax.tree.map(choose, kept, everything), ref_log_probs=everything.ref_log_probs)
 
 
 def _reward_variances(parts: Components, rollout: Rollout) -> np.ndarray:

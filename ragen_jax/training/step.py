@@ -62,6 +62,7 @@ def learn(parts: Components, state: TrainState, rollout: Rollout) -> StepResult:
     metrics |= filter_numbers
     prepared = _prepare(parts, state, rollout.batch, result) if int(result.kept_count) else None
     probe_rows: tuple[dict[str, Any], ...] = ()
+    probe_seconds = 0.0
     if is_due(parts, step):
         probing = time.perf_counter()
         valid = np.asarray(rollout.batch.valid).reshape(-1, parts.config.rollout.group_size)
@@ -69,7 +70,8 @@ def learn(parts: Components, state: TrainState, rollout: Rollout) -> StepResult:
         probe_numbers, probe_rows = probe_step(
             parts, state, rollout, result, prepared=prepared, unfiltered=unfiltered, step=step
         )
-        metrics |= probe_numbers | {"time/probe_seconds": time.perf_counter() - probing}
+        probe_seconds = time.perf_counter() - probing
+        metrics |= probe_numbers | {"time/probe_seconds": probe_seconds}
     if prepared is None:
         metrics |= {"update/count": 0.0, "update/skipped": 1.0}
     else:
@@ -77,7 +79,7 @@ def learn(parts: Components, state: TrainState, rollout: Rollout) -> StepResult:
         metrics |= prepared.metrics | update_numbers
     metrics["rollout/staleness"] = float(step - int(rollout.batch.policy_version))
     metrics["time/cross_score_seconds"] = scored - started
-    metrics["time/update_seconds"] = time.perf_counter() - scored
+    metrics["time/update_seconds"] = time.perf_counter() - scored - probe_seconds
     finished = metrics.get("update/finite", 1.0) > 0
     following = jax.device_put(np.int32(step + finished), replicated(parts.mesh))
     return StepResult(state=dataclasses.replace(state, step=following), metrics=metrics, probe_rows=probe_rows)

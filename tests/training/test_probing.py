@@ -71,6 +71,18 @@ def test_dropped_prompts_have_no_task_gradient_and_a_regulariser(probed: StepRes
     assert {row["set"] for row in probed.probe_rows} == {"bucket_1", "bucket_2", "all", "update", "prompt"}
 
 
+def test_a_policy_that_is_its_reference_has_no_kl_gradient(probed: StepResult):
+    for name in ("bucket_1", "bucket_2", "all", "update"):
+        assert probed.metrics[f"gradient_probe/{name}/kl_unit_norm"] < 1e-4
+
+
+def test_a_policy_that_has_moved_has_one(parts: Components, rollout: Rollout):
+    state = fresh(parts)
+    state = dataclasses.replace(state, params=jax.tree.map(lambda x: x * np.float32(1.05), state.params))
+    metrics = learn(parts, state, with_rewards(rollout, MIXED)).metrics
+    assert all(metrics[f"gradient_probe/{name}/kl_unit_norm"] > 1e-2 for name in ("bucket_1", "bucket_2", "update"))
+
+
 def test_training_is_bit_identical_with_and_without(parts: Components, rollout: Rollout, probed: StepResult):
     plain = learn(switched_off(parts), fresh(parts), with_rewards(rollout, MIXED))
     assert_trees_equal(jax.device_get(probed.state), jax.device_get(plain.state))
