@@ -21,6 +21,7 @@ _PUBLIC = {
     "config": "ragen_jax.config",
     "core": "ragen_jax.core",
     "cross_score": "ragen_jax.learner.cross_score:cross_score",
+    "draw_columns": "ragen_jax.rollout.reasoning_pairs:draw_columns",
     "env_config": "ragen_jax.envs:env_config",
     "envs": "ragen_jax.envs",
     "first_turn_pairs": "ragen_jax.rollout.reasoning_pairs:first_turn_pairs",
@@ -30,6 +31,8 @@ _PUBLIC = {
     "run_params": "ragen_jax.training.build:run_params",
     "score_pairs": "ragen_jax.training.evaluate:score_pairs",
     "train": "ragen_jax.training.loop:train",
+    "trajectory_pairs": "ragen_jax.rollout.reasoning_pairs:trajectory_pairs",
+    "turn_uniform_pairs": "ragen_jax.rollout.reasoning_pairs:turn_uniform_pairs",
     "types": "ragen_jax.types",
     "validate_policy": "ragen_jax.training.evaluate:validate_policy",
 }

@@ -97,3 +97,21 @@ def test_wrong_prompts_are_of_another_class():
 def test_shapes_that_do_not_fit_are_refused():
     with pytest.raises(AssertionError):
         core.permutation_null(make(np.zeros((3, 1, 3))), np.zeros((5, 4), np.int32))
+
+
+def test_rows_that_are_not_valid_change_nothing():
+    log_probs = np.random.default_rng(7).normal(size=(4, 3, 4)).astype(np.float32)
+    valid = np.array([[1, 1, 0], [1, 0, 1], [1, 1, 1], [0, 1, 1]], bool)
+    orders = permutations(4, 12, 8)
+    clean = null_of(make(log_probs, valid), orders)
+    dirty = null_of(make(np.where(valid[:, :, None], log_probs, np.nan), valid), orders)
+    for name in clean:
+        np.testing.assert_allclose(dirty[name].values, clean[name].values, rtol=1e-6)
+        assert float(dirty[name].p_value) == float(clean[name].p_value)
+
+
+def test_a_score_that_is_not_finite_is_named():
+    log_probs = np.zeros((3, 2, 3), np.float32)
+    log_probs[1, 0, 2] = np.inf
+    with pytest.raises(ValueError, match="rollout 0 of prompt 1 under prompt 2 is inf"):
+        core.permutation_null(make(log_probs), permutations(3, 4, 9))
