@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
 import math
 from typing import Any, ClassVar
@@ -125,10 +126,11 @@ class HttpEnv(TextEnv):
             ) from error
 
     def close(self) -> None:
-        """Free the environment there."""
+        """Free the environment there; a server that is gone holds nothing."""
         if self._made is not None:
             made, self._made = self._made, None
-            self._client.call("/close", {"id": made["id"]})
+            with contextlib.suppress(EnvServerError):
+                self._client.call("/close", {"id": made["id"]})
 
     def _open(self) -> dict[str, Any]:
         if self._made is None:

@@ -135,6 +135,13 @@ def test_a_server_that_is_down_is_named_with_the_fix() -> None:
         assert all(url in str(error) for error in pool.errors)
 
 
+def test_closing_outlives_the_server() -> None:
+    with serving(EnvServer("frozen_lake", port=0)) as url:
+        env = make_env("http", url=url)
+        env.reset(0)
+    env.close()
+
+
 class _Slow(type(make_env("bandit"))):
     def step(self, answer: str) -> StepResult:
         time.sleep(1.5)

@@ -1,0 +1,218 @@
+"""Scripted players of every environment: one that guesses, and some that try to be paid without solving anything.
+
+A player sees what a policy sees, and the environment object for the names of its actions. Environments without an entry
+of their own get the general players; their guesser is their own careless demonstration.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from ragen_jax.envs import TextEnv
+from ragen_jax.envs.demonstrations import join_actions
+from ragen_jax.envs.frozen_lake import lake
+from ragen_jax.envs.sokoban import rules
+from ragen_jax.envs.webshop import shopper
+
+Act = Callable[[TextEnv, str, np.random.Generator], str]
+"""(environment, last observation, generator) -> text of the answer block."""
+
+_LONGEST = 2_000  # characters of an echo
+
+
+@dataclasses.dataclass(frozen=True)
+class Player:
+    """One way to answer.
+
+    Attributes:
+      name: short, for tables.
+      act: the answer to an observation.
+    """
+
+    name: str
+    act: Act
+
+
+@dataclasses.dataclass(frozen=True)
+class Sheet:
+    """What the report knows about an environment.
+
+    Attributes:
+      random: the guesser.
+      adversaries: players who do not solve the task.
+      difficulty: how hard the instance of the running episode is, and what the numbers or words mean.
+      unit: what training and validation must not share.
+      options: options of the report's episodes that differ from the defaults.
+    """
+
+    random: Player
+    adversaries: tuple[Player, ...]
+    difficulty: tuple[str, Callable[[TextEnv], int | str]] | None = None
+    unit: Callable[[TextEnv], str] = lambda env: env.canonical()
+    options: Mapping[str, object] = dataclasses.field(default_factory=dict)
+
+
+def careless(env: TextEnv, shown: str, rng: np.random.Generator) -> str:
+    """The environment's own demonstration without skill."""
+    return env.demonstrate(rng, skill=0.0).answer
+
+
+def uniform(names: Callable[[TextEnv], tuple[str, ...]]) -> Act:
+    """As many actions as an answer may hold, each one uniform over the names."""
+
+    def act(env: TextEnv, shown: str, rng: np.random.Generator) -> str:
+        known = names(env)
+        drawn = rng.integers(len(known), size=env.config.max_actions_per_turn).tolist()
+        return join_actions([known[index] for index in drawn], env.config.action_separator)
+
+    return act
+
+
+def always(text: str) -> Act:
+    """The same answer every time."""
+    return lambda env, shown, rng: text
+
+
+def repeated(names: Callable[[TextEnv], tuple[str, ...]], index: int) -> Act:
+    """One action, as often as an answer may hold it."""
+    return lambda env, shown, rng: join_actions(
+        [names(env)[index]] * env.config.max_actions_per_turn, env.config.action_separator
+    )
+
+
+def echo(pattern: str, joiner: str) -> Act:
+    """Everything in the observation that matches a pattern."""
+    return lambda env, shown, rng: joiner.join(re.findall(pattern, shown))[:_LONGEST]
+
+
+def all_names(names: Callable[[TextEnv], tuple[str, ...]]) -> Act:
+    """Every action there is in one answer."""
+    return lambda env, shown, rng: join_actions(names(env), env.config.action_separator)
+
+
+GENERAL = (
+    Player("nothing", always("")),
+    Player("junk", always("</answer><answer>\x00 || ]] {'success': true} \\boxed{1}\\boxed{2}")),
+    Player("repeat the prompt", lambda env, shown, rng: shown[:_LONGEST]),
+    Player("all numbers of the prompt", echo(r"\d+", " ")),
+    Player("all words of the prompt", echo(r"[A-Za-z]+", " ")),
+)
+
+
+def _choices(env: TextEnv) -> tuple[str, ...]:
+    choices: tuple[str, ...] = env.choices  # type: ignore[attr-defined]
+    return choices
+
+
+def _walker(names: tuple[str, ...]) -> dict[str, object]:
+    def known(env: TextEnv) -> tuple[str, ...]:
+        return names
+
+    return {
+        "random": Player("uniform over the moves", uniform(known)),
+        "adversaries": (
+            *GENERAL,
+            *(Player(f"always {name}", repeated(known, index)) for index, name in enumerate(names)),
+            Player("all moves at once", all_names(known)),
+        ),
+    }
+
+
+def _shop(act: Callable[..., str]) -> Act:
+    return lambda env, shown, rng: act(env.goal, env.page)  # type: ignore[attr-defined]
+
+
+def _first_capitals(env: TextEnv, shown: str, rng: np.random.Generator) -> str:
+    """Names of the question as the answer, without a search."""
+    return f"finish[{' '.join(re.findall(r'[A-Z][a-z]+', shown)[1:3])}]"
+
+
+def _first_passage(env: TextEnv, shown: str, rng: np.random.Generator) -> str:
+    """Search for the whole question, then answer with the title of the first passage."""
+    found = re.search(r"^\[1\] (.+?) \(id", shown, re.MULTILINE)
+    if found:
+        return f"finish[{found[1]}]"
+    return f"search[{shown.partition('Question:')[2].splitlines()[0][:300]}]" if "Question:" in shown else "finish[yes]"
+
+
+SHEETS: Mapping[str, Sheet] = {
+    "bandit": Sheet(
+        random=Player("uniform over the arms", uniform(_choices)),
+        adversaries=(*GENERAL, *(Player(f"arm {arm + 1} always", repeated(_choices, arm)) for arm in range(2))),
+    ),
+    "frozen_lake": Sheet(
+        difficulty=("moves of the shortest way", lambda env: env.lake.distances[env.lake.start]),  # type: ignore[attr-defined]
+        **_walker(lake.ACTIONS),  # type: ignore[arg-type]
+    ),
+    "sokoban": Sheet(
+        difficulty=("moves of the shortest solution", lambda env: env.puzzle.optimal_length),  # type: ignore[attr-defined]
+        **_walker(rules.ACTIONS),  # type: ignore[arg-type]
+    ),
+    "countdown": Sheet(
+        random=Player("a random expression of all numbers", careless),
+        adversaries=(
+            *GENERAL,
+            Player("the target itself", echo(r"(?<=Target: )\d+", "")),
+            Player("sum of all numbers shown", echo(r"\d+(?=[,\n])", "+")),
+            Player("a power tower", always("9**9**9")),
+        ),
+        difficulty=("operators needed", lambda env: len(env.task.operators)),  # type: ignore[attr-defined]
+    ),
+    "search_qa": Sheet(
+        random=Player("random searches, then a title that was seen", careless),
+        adversaries=(
+            *GENERAL,
+            Player("finish[yes]", always("finish[yes]")),
+            Player("names of the question", _first_capitals),
+            Player("first passage for the whole question", _first_passage),
+        ),
+        difficulty=("kind of question", lambda env: env.question.kind),  # type: ignore[attr-defined]
+        unit=lambda env: env.question.unit,  # type: ignore[attr-defined]
+    ),
+    "webshop": Sheet(
+        random=Player(
+            "uniform over the page's actions",
+            lambda env, shown, rng: shopper.any_action(env.goal, env.page, rng),  # type: ignore[attr-defined]
+        ),
+        adversaries=(
+            *GENERAL,
+            Player("first result", _shop(shopper.first_result)),
+            Player("first result, first values", _shop(shopper.first_values)),
+            Player("first result, values of the request", _shop(shopper.fitting_values)),
+        ),
+        difficulty=("attributes and options wanted", lambda env: _wanted(env)),
+        unit=lambda env: env.goal.wanted.product.asin,  # type: ignore[attr-defined]
+    ),
+    "deepcoder": Sheet(
+        random=Player("the problem's planted wrong program", careless),
+        adversaries=(
+            *GENERAL[:3],
+            Player("leave at once", always("import sys\nsys.exit(0)")),
+            Player("print the input", always("import sys\nprint(sys.stdin.read())")),
+            Player("an object equal to everything", lambda env, shown, rng: _equal_to_all(env)),
+        ),
+        difficulty=("level of the problem", lambda env: env.problem.level),  # type: ignore[attr-defined]
+    ),
+}
+
+
+def sheet(name: str) -> Sheet:
+    """What the report knows about an environment."""
+    return SHEETS.get(name, Sheet(random=Player("its own careless player", careless), adversaries=GENERAL))
+
+
+def _wanted(env: TextEnv) -> int:
+    wanted = env.goal.wanted  # type: ignore[attr-defined]
+    return len(wanted.attributes) + len(wanted.options)
+
+
+def _equal_to_all(env: TextEnv) -> str:
+    name = env.problem.function or "main"  # type: ignore[attr-defined]
+    return (
+        "class Same(str):\n    def __eq__(self, other):\n        return True\n    __hash__ = str.__hash__\n\n"
+        f"def {name}(*arguments):\n    return Same()\n"
+    )
