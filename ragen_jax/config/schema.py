@@ -325,7 +325,7 @@ class ProbeSection:
       every: steps between two probes, 0 = never.
       buckets: equal-count buckets of prompts by reward variance; not read when ``edges`` are given.
       edges: inner edges of the buckets in units of variance, ascending; () = equal counts.
-      mi_columns: contexts for the gradient of the MI proxy, 0 = no such gradient.
+      mi_columns: prompts of the batch, drawn anew each time, for the gradient of the MI; 0 = no such gradient.
     """
 
     every: int = 0
