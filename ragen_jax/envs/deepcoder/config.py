@@ -26,6 +26,9 @@ class DeepCoderConfig(EnvConfig):
       reward: "all" pays 1 when every hidden test passes, else 0; "fraction" pays the share of tests that pass.
       max_tests: hidden tests that count, evenly spread over those of a problem.
       time_limit_s: processor seconds on one test.
+      total_limit_s: seconds of the tests of a program together, behind which no further one is begun and the verdict is
+        a time-out. With one more test (twice ``time_limit_s`` and a second) it should stay below ``step_timeout_s`` of
+        the run, behind which the row is invalid.
       memory_limit_mb: address space, MiB.
       max_program_bytes: a longer answer is not run.
     """
@@ -41,6 +44,7 @@ class DeepCoderConfig(EnvConfig):
     reward: str = "all"
     max_tests: int = 16
     time_limit_s: float = 1.0
+    total_limit_s: float = 6.0
     memory_limit_mb: int = 512
     max_program_bytes: int = 32_768
 
@@ -60,5 +64,10 @@ class DeepCoderConfig(EnvConfig):
                 raise ValueError(f"{field}={getattr(self, field)}: use 1 or more")
         if not 0 < self.time_limit_s <= 60:
             raise ValueError(f"time_limit_s={self.time_limit_s}: use more than 0, at most 60 seconds")
+        if self.total_limit_s < self.time_limit_s:
+            raise ValueError(
+                f"total_limit_s={self.total_limit_s}, time_limit_s={self.time_limit_s}: all tests together need at "
+                "least the time of one"
+            )
         if self.memory_limit_mb < 64:
             raise ValueError(f"memory_limit_mb={self.memory_limit_mb}: Python itself needs 64")

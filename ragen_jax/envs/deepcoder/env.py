@@ -47,7 +47,10 @@ class DeepCoder(TextEnv):
         self.config: DeepCoderConfig = config
         self._data = load_problems(config)
         self._judge = make_judge(
-            config.sandbox, time_limit_s=config.time_limit_s, memory_limit_mb=config.memory_limit_mb
+            config.sandbox,
+            time_limit_s=config.time_limit_s,
+            memory_limit_mb=config.memory_limit_mb,
+            total_limit_s=config.total_limit_s,
         )
         self._problem: Problem | None = None
         self._done = True

@@ -65,11 +65,14 @@ class Judge:
       sandbox: how children are started.
       time_limit_s: processor seconds of a program on one test; the wall time is bounded by ``wall_limit_s``.
       memory_limit_mb: address space of a program, MiB.
+      total_limit_s: wall time of the tests of a program together, behind which no further one is begun; waiting for a
+        free place among the children does not count.
     """
 
     sandbox: Sandbox
     time_limit_s: float = 1.0
     memory_limit_mb: int = 512
+    total_limit_s: float = 6.0
 
     @property
     def wall_limit_s(self) -> float:
@@ -79,8 +82,8 @@ class Judge:
     def judge(self, program: str, problem: Problem, *, max_tests: int, stop_at_failure: bool) -> Judgement:
         """Run the tests one by one, each in a fresh child.
 
-        A test that ran out of time or memory, or did something forbidden, ends the judging: the tests behind it are
-        not run and count as not passed.
+        A test that ran out of time or memory, or did something forbidden, ends the judging, and so does the total limit
+        (as a time-out): the tests behind it are not run and count as not passed.
 
         Args:
           program: text of the program.
@@ -91,9 +94,14 @@ class Judge:
         tests = spread(problem.tests, max_tests)
         first: _Failure | None = None
         passed = run = 0
+        left_s = self.total_limit_s
         for test in tests:
+            if left_s <= 0:
+                first = first or _Failure(Verdict.TIMEOUT, "all tests together took too long")
+                break
             run += 1
-            failure = self._test(program, problem, test)
+            failure, seconds = self._test(program, problem, test)
+            left_s -= seconds
             if failure is None:
                 passed += 1
                 continue
@@ -106,8 +114,8 @@ class Judge:
         logger.debug("%s: %s at a test of %s: %s", problem.name, first.verdict, problem.kind, first.detail)
         return Judgement(first.verdict, passed, len(tests), run, first.compiles, first.detail)
 
-    def _test(self, program: str, problem: Problem, test: HiddenTest) -> _Failure | None:
-        """None when the program passes the test."""
+    def _test(self, program: str, problem: Problem, test: HiddenTest) -> tuple[_Failure | None, float]:
+        """None when the program passes the test, and the seconds that it took."""
         task = {
             "program": program,
             "function": problem.function,
@@ -123,17 +131,19 @@ class Judge:
         try:
             outcome = run_child(self.sandbox, task, stdin=stdin, wall_s=self.wall_limit_s)
         except (OSError, subprocess.TimeoutExpired) as error:
-            return _Failure(Verdict.JUDGE_FAILURE, f"{type(error).__name__}: {error}")
-        return _read(outcome, problem, test)
+            return _Failure(Verdict.JUDGE_FAILURE, f"{type(error).__name__}: {error}"), 0.0
+        return _read(outcome, problem, test), outcome.seconds
 
 
-def make_judge(tier: str, *, time_limit_s: float = 1.0, memory_limit_mb: int = 512) -> Judge:
+def make_judge(
+    tier: str, *, time_limit_s: float = 1.0, memory_limit_mb: int = 512, total_limit_s: float = 6.0
+) -> Judge:
     """A judge whose sandbox has been tried on this machine.
 
     Raises:
       ValueError: an unknown tier, or one that does not work here. It is never replaced by another one.
     """
-    return Judge(_tried_sandbox(tier), time_limit_s=time_limit_s, memory_limit_mb=memory_limit_mb)
+    return Judge(_tried_sandbox(tier), time_limit_s, memory_limit_mb, total_limit_s)
 
 
 def spread(tests: tuple[HiddenTest, ...], limit: int) -> tuple[HiddenTest, ...]:
@@ -150,7 +160,9 @@ def _tried_sandbox(tier: str) -> Sandbox:
     sandbox = describe_sandbox(tier)
     problem = Problem("echo", "Return the argument.", "functional", "echo", (HiddenTest("[7]", "7"),))
     program = "def echo(x):\n    return x\n"
-    result = Judge(sandbox, time_limit_s=10.0).judge(program, problem, max_tests=1, stop_at_failure=True)
+    result = Judge(sandbox, time_limit_s=10.0, total_limit_s=30.0).judge(
+        program, problem, max_tests=1, stop_at_failure=True
+    )
     if result.verdict is not Verdict.PASS:
         raise ValueError(
             f"sandbox={tier!r} does not work on this machine ({result.verdict}: {result.detail or 'no detail'}). "

@@ -37,6 +37,7 @@ class Outcome:
       flooded: it was killed because it wrote too much.
       exit_code: of the child; negative or above 128 when a signal ended it.
       signal: that ended the child, or None.
+      seconds: wall time of the child.
     """
 
     output: bytes
@@ -46,6 +47,7 @@ class Outcome:
     flooded: bool
     exit_code: int
     signal: signal.Signals | None
+    seconds: float
 
 
 def run_child(sandbox: Sandbox, task: dict[str, Any], *, stdin: str, wall_s: float) -> Outcome:
@@ -82,7 +84,7 @@ def run_child(sandbox: Sandbox, task: dict[str, Any], *, stdin: str, wall_s: flo
         assert process.stderr is not None
         pipes = [stack.enter_context(pipe) for pipe in (process.stdout, process.stderr)] + [result_in, info_in]
         child = _Child(process, stack, unwrap=sandbox.has_namespaces)
-        return child.watch(*(pipe.fileno() for pipe in pipes), deadline=time.monotonic() + wall_s)
+        return child.watch(*(pipe.fileno() for pipe in pipes), wall_s=wall_s)
 
 
 class _Child:
@@ -94,10 +96,12 @@ class _Child:
         self._unwrap = unwrap
         self._inner: int | None = None  # descriptor of the process below the wrapper
 
-    def watch(self, output: int, errors: int, result: int, info: int, *, deadline: float) -> Outcome:
-        """Read until the child has ended; kill it at the deadline, or when it writes too much."""
+    def watch(self, output: int, errors: int, result: int, info: int, *, wall_s: float) -> Outcome:
+        """Read until the child has ended; kill it after ``wall_s`` seconds, or when it writes too much."""
         received = {descriptor: bytearray() for descriptor in (output, errors, result, info)}
         timed_out = flooded = False
+        began = time.monotonic()
+        deadline = began + wall_s
         try:
             with selectors.DefaultSelector() as selector:
                 for descriptor in received:
@@ -129,6 +133,7 @@ class _Child:
             flooded=flooded,
             exit_code=code,
             signal=signal.Signals(number) if number in set(signal.Signals) else None,
+            seconds=time.monotonic() - began,
         )
 
     def _meet(self, info: bytearray) -> None:

@@ -108,6 +108,17 @@ def test_passed_tests_count_although_another_one_loops(judge: Judge, adding: Pro
     assert (judgement.verdict, judgement.passed, judgement.run) == (Verdict.TIMEOUT, 1, 2)
 
 
+def test_all_tests_together_have_a_limit_too(judge: Judge, adding: Problem) -> None:
+    """Each test alone stays within its limits; together they take too long."""
+    tests = adding.tests[:1] * 40
+    patient = dataclasses.replace(judge, time_limit_s=2.0, total_limit_s=1.0)
+    program = "import time\ntime.sleep(0.3)\n" + RIGHT
+    judgement = patient.judge(program, dataclasses.replace(adding, tests=tests), max_tests=40, stop_at_failure=False)
+    assert judgement.verdict is Verdict.TIMEOUT
+    assert 0 < judgement.passed == judgement.run < 5
+    assert judgement.total == 40
+
+
 def test_the_first_failure_can_end_it(judge: Judge, adding: Problem) -> None:
     judgement = _judge(judge, "print(8)", adding, stop=True)
     assert (judgement.verdict, judgement.run, judgement.total) == (Verdict.WRONG, 1, 2)
