@@ -105,6 +105,9 @@ class Judge:
             if failure is None:
                 passed += 1
                 continue
+            if failure.verdict is Verdict.JUDGE_FAILURE:
+                first = failure  # whatever was seen before, the whole is not known
+                break
             first = first or failure
             hopeless = not failure.compiles or failure.verdict not in (Verdict.WRONG, Verdict.ERROR)
             if stop_at_failure or hopeless:

@@ -149,6 +149,17 @@ def test_a_child_that_does_not_start_says_nothing_about_the_program(judge: Judge
     assert _judge(broken, RIGHT, adding).verdict is Verdict.JUDGE_FAILURE
 
 
+def test_a_judge_that_fails_later_is_a_failure_all_the_same(
+    judge: Judge, adding: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ragen_jax.envs.deepcoder import judge as module
+
+    runs = [module.run_child, lambda *_, **__: (_ for _ in ()).throw(OSError("no more processes"))]
+    monkeypatch.setattr(module, "run_child", lambda *args, **options: runs.pop(0)(*args, **options))
+    judgement = _judge(judge, "print(8)", adding)
+    assert (judgement.verdict, judgement.detail) == (Verdict.JUDGE_FAILURE, "OSError: no more processes")
+
+
 def test_an_unknown_tier_is_refused() -> None:
     with pytest.raises(ValueError, match="sandbox='none': use one of bubblewrap, rlimits"):
         make_judge("none")
