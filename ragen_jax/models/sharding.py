@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 AXES = ("data", "fsdp", "tensor")
 ROWS = PartitionSpec(("data", "fsdp"))
@@ -44,7 +44,7 @@ def make_mesh(*, data: int = 0, fsdp: int = 1, tensor: int = 1, devices: list[ja
     return Mesh(np.array(devices[:wanted]).reshape(data, fsdp, tensor), AXES)
 
 
-def shardings(tree: Any, mesh: Mesh) -> Any:
+def shardings(tree: Any, mesh: Mesh | AbstractMesh) -> Any:
     """Shardings of a tree of parameters, of an optimiser state or of a whole train state, by leaf path.
 
     Raises:
@@ -58,12 +58,12 @@ def placement(mesh: Mesh) -> Callable[[str, np.ndarray], jax.Array]:
     return lambda name, leaf: jax.device_put(leaf, _named_sharding(name, leaf, mesh))
 
 
-def _leaf_sharding(path: tuple[Any, ...], leaf: Any, mesh: Mesh) -> NamedSharding:
+def _leaf_sharding(path: tuple[Any, ...], leaf: Any, mesh: Mesh | AbstractMesh) -> NamedSharding:
     name = "/".join(str(getattr(key, "key", getattr(key, "name", key))) for key in path)
     return _named_sharding(name, leaf, mesh)
 
 
-def _named_sharding(name: str, leaf: Any, mesh: Mesh) -> NamedSharding:
+def _named_sharding(name: str, leaf: Any, mesh: Mesh | AbstractMesh) -> NamedSharding:
     for pattern, spec in RULES:
         if not re.search(pattern, name) or len(leaf.shape) != len(spec):
             continue

@@ -35,6 +35,7 @@ from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.rollout.policy import Policy
 from ragen_jax.rollout.prompting import ChatFormat
 from ragen_jax.sampling.sampler import Sampler, SamplerConfig
+from ragen_jax.training.memory_plan import check_memory, memory_plan
 from ragen_jax.training.policies import (
     chat_format,
     check_fit,
@@ -157,6 +158,7 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
     model = network(config)
     check_fit(config, chat, model)
     critic = _critic(config, model)
+    _check_memory(config, chat, model, critic, mesh)
     scoring = ScoreConfig(
         vocab_size=chat.tokenizer.vocab_size,
         temperature=config.rollout.temperature,
@@ -198,6 +200,25 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
         scorer=_scorer(config, model, initial, mesh),
         update=build_update(update_settings, actor_optimizer, critic_optimizer, state, mesh=mesh),
     )
+
+
+def _check_memory(config: Config, chat: ChatFormat, model: ModelConfig, critic: ModelConfig | None, mesh: Mesh) -> None:
+    """Refuse a run that the devices cannot hold, before anything is allocated, where they say what they have."""
+    if not any(device.memory_stats() for device in mesh.devices.flat):
+        return
+    env = make_env(config.env.name, **dict(config.env.options))
+    prompt = chat.first_prompt(env.instructions(), env.reset(config.env.train_seed).text)
+    bucket = config.rollout.prompt_bucket
+    plan = memory_plan(
+        config,
+        model,
+        critic,
+        prompt_tokens=-(-len(prompt) // bucket) * bucket,
+        max_turns=env.config.max_turns,
+        mesh=mesh,
+    )
+    env.close()
+    check_memory(plan, mesh)
 
 
 def initial_policy(config: Config, *, say: Callable[[str], None] = logger.info) -> Params:

@@ -1,0 +1,70 @@
+"""Print how much memory a run needs on each device of a mesh, without allocating anything.
+
+python -m experiments.plan preset=paper,sokoban,grpo,qwen2.5-3b devices=8 mesh.fsdp=8
+python -m experiments.plan preset=paper,sokoban,ppo,qwen2.5-7b devices=16 mesh.fsdp=8 mesh.tensor=2 prompt_tokens=1024
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+
+from experiments._main import run_main
+from ragen_jax.config import Config, parse
+from ragen_jax.config.validate import check_mesh
+from ragen_jax.core.advantages import NEEDS_CRITIC
+from ragen_jax.envs import env_config
+from ragen_jax.training.memory_plan import MemoryPlan, described_mesh, memory_plan
+from ragen_jax.training.policies import critic_network, network
+
+OWN = {
+    "devices": "devices of the mesh (default 1); they need not be here",
+    "prompt_tokens": "padded tokens of a first prompt (default 512)",
+    "json": "print one JSON object instead of the table",
+}
+
+
+def main(argv: Sequence[str]) -> None:
+    """Print the plan."""
+    parsed = parse(argv, default_presets=("paper", "sokoban", "grpo", "qwen2.5-3b"), own=OWN)
+    numbers = {name: _whole(name, parsed.rest.get(name, default)) for name, default in _DEFAULTS.items()}
+    result = plan(parsed.config, **numbers)
+    if "json" in parsed.rest:
+        parts = [{"phase": part.phase, "name": part.name, "bytes": part.size} for part in result.parts]
+        sys.stdout.write(json.dumps({"parts": parts, "peak_bytes": result.peak}) + "\n")
+    else:
+        sys.stdout.write("\n".join(result.table()) + "\n")
+
+
+def plan(config: Config, *, devices: int, prompt_tokens: int) -> MemoryPlan:
+    """The plan of a configuration on so many devices.
+
+    Raises:
+      ValueError: a mesh that does not fit the devices or the batch.
+    """
+    check_mesh(config, devices)
+    mesh = config.mesh
+    data = mesh.data or devices // (mesh.fsdp * mesh.tensor)
+    model = network(config)
+    return memory_plan(
+        config,
+        model,
+        critic_network(config, model) if config.algorithm.advantage in NEEDS_CRITIC else None,
+        prompt_tokens=prompt_tokens,
+        max_turns=env_config(config.env.name, **config.env.options).max_turns,
+        mesh=described_mesh(data=data, fsdp=mesh.fsdp, tensor=mesh.tensor),
+    )
+
+
+_DEFAULTS = {"devices": "1", "prompt_tokens": "512"}
+
+
+def _whole(name: str, text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"{name}={text}: use a whole number of 1 or more")
+    return int(text)
+
+
+if __name__ == "__main__":
+    run_main(main)

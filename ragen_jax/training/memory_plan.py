@@ -1,0 +1,218 @@
+"""How much memory a run needs on each device, from shapes alone: before anything is allocated.
+
+Resident parts are exact (sizes and shardings of every leaf). Working memory is an estimate of each phase's largest
+moment; a test holds it against the compiler's own figure.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import AbstractMesh, Mesh
+
+from ragen_jax.config.schema import Config
+from ragen_jax.models.config import ModelConfig
+from ragen_jax.models.head import CHUNK
+from ragen_jax.models.sharding import AXES, shardings
+from ragen_jax.models.transformer import init_params
+from ragen_jax.models.value_head import init_critic
+
+GIB = 1024**3
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """One line of a plan.
+
+    Attributes:
+      phase: "resident", "sampling", "cross-scoring", "gradients" or "optimiser"; phases follow one another, resident
+        parts stay.
+      name: what it is.
+      size: bytes on each device.
+    """
+
+    phase: str
+    name: str
+    size: int
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryPlan:
+    """All parts, and the largest sum of the resident parts and one phase."""
+
+    parts: tuple[Part, ...]
+
+    def phase(self, name: str) -> int:
+        """Bytes of one phase."""
+        return sum(part.size for part in self.parts if part.phase == name)
+
+    @property
+    def peak(self) -> int:
+        """Resident bytes and the largest phase."""
+        phases = {part.phase for part in self.parts} - {"resident"}
+        return self.phase("resident") + max((self.phase(name) for name in phases), default=0)
+
+    def table(self) -> list[str]:
+        """The plan as lines of text, GiB on each device."""
+        lines = [f"{part.phase:<14}{part.name:<42}{part.size / GIB:>9.2f} GiB" for part in self.parts if part.size]
+        return [*lines, f"{'peak':<14}{'resident and the largest phase':<42}{self.peak / GIB:>9.2f} GiB"]
+
+
+def memory_plan(
+    config: Config,
+    model: ModelConfig,
+    critic: ModelConfig | None,
+    *,
+    prompt_tokens: int,
+    max_turns: int,
+    mesh: Mesh | AbstractMesh,
+) -> MemoryPlan:
+    """Plan a run.
+
+    Args:
+      config: the configuration.
+      model: shapes of the policy.
+      critic: shapes of the critic, or None.
+      prompt_tokens: Lx, padded tokens of a first prompt.
+      max_turns: turns of an episode.
+      mesh: devices, real or only described.
+    """
+    shards = mesh.shape["data"] * mesh.shape["fsdp"]
+    policy = _Network(model, jnp.dtype(config.model.param_dtype).itemsize, mesh, init_params)
+    parts = [*_resident(config, "policy", policy)]
+    if critic is not None:
+        network = _Network(critic, policy.width, mesh, lambda shape, key: init_critic(shape, key)["decoder"])
+        parts += _resident(config, "critic", network)
+    if config.algorithm.kl_coef or config.collapse.scorer == "initial":
+        parts.append(Part("resident", "first parameters (reference, scorer)", policy.parameters))
+    elif config.collapse.scorer != "current":
+        parts.append(Part("resident", "parameters of the frozen scorer", policy.parameters))
+    if config.rollout.max_staleness:
+        parts.append(Part("resident", "parameters that the actor samples from", policy.parameters))
+    sizes = _Sizes(config, model, prompt_tokens=prompt_tokens, max_turns=max_turns, shards=shards)
+    parts += [
+        Part("sampling", "keys and values of prompts", sizes.cache(sizes.prompts, prompt_tokens)),
+        Part("sampling", "keys and values of rows", sizes.cache(sizes.rows, sizes.row_tokens)),
+        Part("sampling", "logits and probabilities", 3 * 4 * sizes.rows * model.vocab_rows),
+        Part("cross-scoring", "keys and values of contexts", sizes.cache(config.rollout.prompts, prompt_tokens)),
+        Part("cross-scoring", "activations of a chunk", sizes.cross_activations()),
+        Part("cross-scoring", "logits of a chunk", sizes.logits(sizes.cross_tokens, copies=1)),
+        Part("gradients", "gradient sums and one gradient", policy.trained * (4 + 4)),
+        Part("gradients", "activations kept for the backward pass", sizes.kept_activations()),
+        # The head and a layer are not at work at the same time.
+        Part(
+            "gradients",
+            "one layer, or the logits of a chunk, and back",
+            max(sizes.layer_activations(), sizes.logits(sizes.micro_tokens, copies=1)),
+        ),
+        Part("optimiser", "gradient, changes and the state before", policy.trained * 4 * 4),
+    ]
+    if critic is not None:
+        parts.append(Part("gradients", "critic: gradient sums and one gradient", network.trained * (4 + 4)))
+        parts.append(Part("optimiser", "critic: gradient, changes and the state before", network.trained * 4 * 4))
+    return MemoryPlan(tuple(parts))
+
+
+def check_memory(plan: MemoryPlan, mesh: Mesh) -> None:
+    """Refuse a plan that the devices of a mesh cannot hold, where they say what they have.
+
+    Raises:
+      ValueError: with the plan.
+    """
+    limits = [stats.get("bytes_limit", 0) for stats in (device.memory_stats() or {} for device in mesh.devices.flat)]
+    limit = min((size for size in limits if size), default=0)
+    if limit and plan.peak > limit:
+        table = "\n".join(plan.table())
+        raise ValueError(
+            f"the run needs about {plan.peak / GIB:.1f} GiB on each device, which has {limit / GIB:.1f} GiB; use more "
+            f"devices (mesh.fsdp), fewer micro_groups, shorter rows or a smaller model:\n{table}"
+        )
+
+
+class _Network:
+    """Bytes of a network on each device."""
+
+    def __init__(
+        self, config: ModelConfig, width: int, mesh: Mesh | AbstractMesh, init: Callable[[ModelConfig, jax.Array], Any]
+    ) -> None:
+        shapes = jax.eval_shape(lambda: init(config, jax.random.key(0)))
+        layout = shardings(shapes, mesh)
+        self.width = width
+        self.trained = sum(
+            math.prod(where.shard_shape(leaf.shape))
+            for leaf, where in zip(jax.tree.leaves(shapes), jax.tree.leaves(layout), strict=True)
+        )
+        self.parameters = self.trained * width
+
+
+class _Sizes:
+    """Shapes of one step on each device."""
+
+    def __init__(self, config: Config, model: ModelConfig, *, prompt_tokens: int, max_turns: int, shards: int) -> None:
+        rollout = config.rollout
+        self.model, self.itemsize = model, jnp.dtype(config.model.compute_dtype).itemsize
+        self.prompt_tokens = prompt_tokens
+        self.prompts = -(-rollout.prompts // shards)
+        self.rows = self.prompts * rollout.group_size
+        self.row_tokens = min(
+            rollout.max_context, max_turns * rollout.max_new_tokens + (max_turns - 1) * rollout.observation_bucket
+        )
+        self.micro_groups = max(config.micro_groups // shards, 1)
+        self.micro_rows = self.micro_groups * rollout.group_size
+        self.micro_tokens = self.micro_rows * self.row_tokens
+        self.chunk_rows = min(config.collapse.reasonings_per_chunk, rollout.prompts * rollout.group_size)
+        self.chunk_width = rollout.max_new_tokens
+        self.cross_tokens = self.chunk_rows * self.chunk_width
+
+    def cache(self, rows: int, length: int) -> int:
+        """Keys and values."""
+        return 2 * self.model.layers * rows * length * self.model.kv_heads * self.model.head_dim * self.itemsize
+
+    def logits(self, tokens: int, *, copies: int) -> int:
+        """Float32 arrays over the vocabulary that are alive at once."""
+        return copies * 4 * min(tokens, CHUNK) * self.model.vocab_rows
+
+    def scores(self, rows: int, length: int, *, copies: int) -> int:
+        """Float32 attention scores of one layer, over the prompt and the row."""
+        return copies * 4 * rows * self.model.heads * length * (self.prompt_tokens + length)
+
+    def layer(self, tokens: int) -> int:
+        """Activations inside one layer: norms, queries, keys, values, attention output and the gated MLP."""
+        model = self.model
+        width = 4 * model.width + 2 * (model.heads + 2 * model.kv_heads) * model.head_dim + 3 * model.mlp_width
+        return tokens * width * self.itemsize
+
+    def cross_activations(self) -> int:
+        """The forward pass of a chunk of packed reasonings under one context."""
+        return self.layer(self.cross_tokens) + self.scores(self.chunk_rows, self.chunk_width, copies=2)
+
+    def kept_activations(self) -> int:
+        """Inputs of every layer, and keys and values of the prompts with their gradients."""
+        tokens = self.micro_tokens + self.micro_groups * self.prompt_tokens
+        kept = self.model.layers * tokens * self.model.width * self.itemsize
+        return kept + 2 * self.cache(self.micro_groups, self.prompt_tokens)
+
+    def layer_activations(self) -> int:
+        """One layer computed again, with its gradients."""
+        tokens = self.micro_tokens + self.micro_groups * self.prompt_tokens
+        return 2 * self.layer(tokens) + self.scores(self.micro_rows, self.row_tokens, copies=2)
+
+
+def _resident(config: Config, name: str, network: _Network) -> list[Part]:
+    parts = [
+        Part("resident", f"{name}: parameters", network.parameters),
+        Part("resident", f"{name}: two moments", network.trained * 2 * 4),
+    ]
+    if config.model.param_dtype != "float32":
+        parts.append(Part("resident", f"{name}: float32 master copy", network.trained * 4))
+    return parts
+
+
+def described_mesh(*, data: int, fsdp: int, tensor: int) -> AbstractMesh:
+    """A mesh of devices that need not be here."""
+    return AbstractMesh((data, fsdp, tensor), AXES)

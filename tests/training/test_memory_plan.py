@@ -1,0 +1,182 @@
+"""The memory plan: exact for what stays, near the compiler's figure for what comes and goes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from experiments import plan as plan_module
+from ragen_jax.config import Config, compose
+from ragen_jax.learner.optimizer import adam, with_master
+from ragen_jax.learner.score import ScoreConfig
+from ragen_jax.learner.state import build_state
+from ragen_jax.learner.update import UpdateConfig, build_update
+from ragen_jax.models.config import ModelConfig
+from ragen_jax.models.sharding import make_mesh
+from ragen_jax.models.transformer import init_params
+from ragen_jax.training.memory_plan import MemoryPlan, Part, check_memory, described_mesh, memory_plan
+from ragen_jax.types import LearnerBatch
+
+BASE: dict[str, Any] = {
+    "name": "m",
+    "vocab_rows": 4096,
+    "width": 128,
+    "layers": 4,
+    "heads": 4,
+    "kv_heads": 2,
+    "head_dim": 32,
+    "mlp_width": 352,
+}
+
+
+def _config(*, tokens: int, dtype: str, micro_groups: int, **rollout: int) -> Config:
+    config = compose("frozen_lake_tiny", "grpo")
+    return dataclasses.replace(
+        config,
+        micro_groups=micro_groups,
+        model=dataclasses.replace(config.model, compute_dtype=dtype, param_dtype=dtype),
+        rollout=dataclasses.replace(config.rollout, max_new_tokens=tokens, max_context=tokens, **rollout),
+    )
+
+
+def _compiled(model: ModelConfig, config: Config, *, prompt: int, tokens: int) -> Any:
+    """The compiler's memory figures of the update on one device."""
+    dtype = config.model.param_dtype
+    optimizer = adam(lr=1e-4, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, grad_clip=1.0, warmup_updates=0)
+    optimizer = optimizer if dtype == "float32" else with_master(optimizer)
+    mesh = make_mesh(data=1)
+    params = jax.tree.map(lambda leaf: leaf.astype(dtype), init_params(model, jax.random.key(0)))
+    state = build_state(params, None, optimizer, None, mesh=mesh)
+    settings = UpdateConfig(
+        model=model,
+        critic=None,
+        scoring=ScoreConfig(vocab_size=model.vocab_rows, dtype=dtype),
+        algorithm=config.algorithm,
+        micro_groups=config.micro_groups,
+    )
+    update = build_update(settings, optimizer, None, state, mesh=mesh)
+    prompts, group = config.rollout.prompts, config.rollout.group_size
+
+    def zeros(kind: Any, *shape: int) -> jax.Array:
+        return jnp.zeros(shape, kind)
+
+    rows = (prompts, group, tokens)
+    batch = LearnerBatch(
+        prompt_tokens=zeros(jnp.int32, prompts, prompt),
+        prompt_mask=zeros(bool, prompts, prompt),
+        tokens=zeros(jnp.int32, *rows),
+        attention_mask=zeros(bool, *rows),
+        response_mask=zeros(bool, *rows),
+        old_log_probs=zeros(jnp.float32, *rows),
+        ref_log_probs=zeros(jnp.float32, *rows),
+        values=zeros(jnp.float32, *rows),
+        advantages=zeros(jnp.float32, *rows),
+        returns=zeros(jnp.float32, *rows),
+        weights=zeros(jnp.float32, prompts, group),
+    )
+    scalars = (zeros(jnp.int32, prompts), jnp.int32(1), *(jnp.float32(1),) * 3)
+    return update.lower(state, batch, *scalars).compile().memory_analysis()
+
+
+@pytest.mark.parametrize(
+    ("shape", "prompt", "tokens", "dtype", "micro_groups"),
+    [
+        ({}, 300, 256, "float32", 1),
+        ({}, 128, 128, "bfloat16", 2),
+        ({"vocab_rows": 32_000, "tied": False}, 64, 300, "float32", 1),
+    ],
+)
+def test_the_plan_is_near_the_compilers_figures(
+    shape: dict[str, Any], prompt: int, tokens: int, dtype: str, micro_groups: int
+) -> None:
+    model = ModelConfig(**BASE | shape)
+    config = _config(tokens=tokens, dtype=dtype, micro_groups=micro_groups, prompts=4, group_size=16)
+    plan = memory_plan(config, model, None, prompt_tokens=prompt, max_turns=1, mesh=make_mesh(data=1))
+    found = _compiled(model, config, prompt=prompt, tokens=tokens)
+    assert plan.phase("resident") == pytest.approx(found.argument_size_in_bytes, rel=0.06)  # the batch is small
+    peak = plan.phase("resident") + max(plan.phase("gradients"), plan.phase("optimiser"))
+    assert 0.65 < peak / (found.argument_size_in_bytes + found.temp_size_in_bytes) < 1.5
+
+
+def test_sharding_divides_what_is_sharded() -> None:
+    model = ModelConfig(**BASE)
+    config = _config(tokens=64, dtype="float32", micro_groups=8, prompts=8, group_size=4)
+    one, eight = (
+        memory_plan(
+            config,
+            model,
+            None,
+            prompt_tokens=64,
+            max_turns=1,
+            mesh=described_mesh(data=1, fsdp=fsdp, tensor=tensor),
+        )
+        for fsdp, tensor in ((1, 1), (4, 2))
+    )
+    sizes = {part.name: part.size for part in one.parts}
+    for part in eight.parts:
+        if part.name == "keys and values of rows":
+            assert part.size == sizes[part.name] // 4
+    assert eight.phase("resident") < one.phase("resident") / 2
+    assert eight.peak < one.peak
+
+
+def test_what_a_run_keeps_shows_up() -> None:
+    model = ModelConfig(**BASE)
+    config = _config(tokens=64, dtype="bfloat16", micro_groups=1)
+    plan = memory_plan(config, model, model, prompt_tokens=64, max_turns=1, mesh=make_mesh(data=1))
+    names = [part.name for part in plan.parts]
+    assert "policy: float32 master copy" in names and "critic: two moments" in names
+    assert "first parameters (reference, scorer)" not in names
+    with_kl = dataclasses.replace(config, algorithm=dataclasses.replace(config.algorithm, kl_coef=0.1))
+    kept = memory_plan(with_kl, model, None, prompt_tokens=64, max_turns=1, mesh=make_mesh(data=1))
+    assert next(part for part in kept.parts if "reference" in part.name).size == model.parameter_count() * 2
+
+
+class _Device:
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+
+    def memory_stats(self) -> dict[str, int]:
+        return {"bytes_limit": self._limit}
+
+
+class _Mesh:
+    def __init__(self, limit: int) -> None:
+        self.devices = type("Devices", (), {"flat": [_Device(limit)]})()
+
+
+def test_a_plan_that_does_not_fit_is_refused_with_its_table() -> None:
+    plan = MemoryPlan((Part("resident", "parameters", 6 * 1024**3), Part("sampling", "caches", 3 * 1024**3)))
+    check_memory(plan, _Mesh(10 * 1024**3))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"about 9\.0 GiB on each device, which has 8\.0 GiB(.|\n)*caches"):
+        check_memory(plan, _Mesh(8 * 1024**3))  # type: ignore[arg-type]
+    check_memory(plan, make_mesh(data=1))  # a CPU does not say what it has
+
+
+def test_the_command_prints_a_plan_of_absent_devices(capsys: pytest.CaptureFixture[str]) -> None:
+    plan_module.main(["preset=paper,sokoban,ppo,qwen2.5-3b", "devices=8", "mesh.fsdp=8", "micro_groups=8", "json=1"])
+    record = json.loads(capsys.readouterr().out)
+    parameters = next(part["bytes"] for part in record["parts"] if part["name"] == "policy: parameters")
+    embedding = 151_936 * 2048  # split over the tensor axis only
+    assert parameters == pytest.approx(2 * ((3_085_938_688 - embedding) / 8 + embedding), rel=1e-3)
+    assert record["peak_bytes"] > sum(part["bytes"] for part in record["parts"] if part["phase"] == "resident")
+    plan_module.main([])
+    assert "peak" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["devices=0"], "devices=0: use a whole number"),
+        (["prompt_tokens=x"], "prompt_tokens=x"),
+        (["devices=4", "mesh.fsdp=8"], "mesh.fsdp=8"),
+    ],
+)
+def test_wrong_requests_are_refused(argv: list[str], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        plan_module.main(argv)
