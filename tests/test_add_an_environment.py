@@ -1,0 +1,107 @@
+"""The page about a user's own environment keeps its word: its code is complete and trains."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import threading
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from experiments import env_report
+from ragen_jax.config import parse
+from ragen_jax.envs import ENVS, make_env
+from ragen_jax.envs.http_env.server import EnvServer
+from ragen_jax.training.loop import train
+
+PAGE = (Path(__file__).parent.parent / "docs" / "add_an_environment.md").read_text(encoding="utf-8")
+FILE, SNIPPET = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+LINE = '("clock", "ragen_jax.envs.clock:Clock"),'
+
+
+@pytest.fixture
+def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module of the page, and its line in the registry."""
+    (tmp_path / "clock_env.py").write_text(FILE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(importlib.sys.modules, "clock_env", raising=False)
+    importlib.invalidate_caches()
+    monkeypatch.setitem(ENVS._targets, "clock", "clock_env:Clock")
+    return importlib.import_module("clock_env")
+
+
+def test_it_is_one_short_file_and_one_line_of_the_table() -> None:
+    code = [line for line in FILE.splitlines() if line.strip()]
+    assert len(code) <= 55
+    assert max(map(len, code)) <= 120
+    assert LINE in PAGE
+    table = (Path(__file__).parent.parent / "ragen_jax" / "envs" / "__init__.py").read_text(encoding="utf-8")
+    assert re.search(r'^        \("\w+", "ragen_jax\.envs\.\w+:\w+"\),$', table, re.MULTILINE)
+
+
+def test_the_snippet_runs_with_the_class_itself(clock: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(SNIPPET, "docs/add_an_environment.md", "exec"), {"Clock": clock.Clock})
+    first, answered, rewards = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"It is \d\d:\d\d\. What time is it \d+ minutes later\?", first)
+    assert answered.startswith(("Right.", "That is not the time"))
+    assert rewards == str([1.0] * 8)
+
+
+def test_the_contract_holds(clock: ModuleType) -> None:
+    texts: dict[str, list[str]] = {"train": [], "validation": []}
+    for split, shown in texts.items():
+        env = make_env("clock", split=split, most=20)
+        rng = np.random.default_rng(0)
+        for seed in range(60):
+            observation = env.reset(seed, member=seed % 3)
+            assert make_env("clock", split=split, most=20).reset(seed).text == observation.text
+            shown.append(env.canonical())
+            results = [env.step("25 o'clock"), env.step(env.demonstrate(rng, skill=1.0).answer)]
+            assert not results[0].done and not results[0].info["action_is_valid"]
+            assert (results[1].reward, results[1].terminated, results[1].truncated) == (1.0, True, False)
+    assert set(texts["train"]).isdisjoint(texts["validation"])
+    env.reset(0)
+    wrong = [env.step("00:00x") for _ in range(2)]
+    assert wrong[1].truncated and not wrong[1].terminated
+    assert "20 minutes" in env.instructions()
+    with pytest.raises(ValueError, match="did you mean 'most'"):
+        make_env("clock", moste=3)
+
+
+@given(text=st.text())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_answer_is_an_action_or_invalid(clock: ModuleType, text: str) -> None:
+    env = make_env("clock")
+    env.reset(3)
+    result = env.step(text)
+    assert result.reward in (0.0, 1.0)
+    assert isinstance(result.info["action_is_valid"], bool)
+
+
+def test_the_report_and_the_server_take_it(clock: ModuleType) -> None:
+    row = env_report.report("clock", 20)
+    assert row["oracle"]["success"] == 1 and row["train_validation_overlap"] == 0
+    assert row["random"]["success"] < 0.5
+    server = EnvServer(clock.Clock, {"most": 5}, port=0)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    with server:
+        far, near = make_env("http", url=server.url, max_turns=2), make_env(clock.Clock, most=5)
+        assert far.reset(4).text == near.reset(4).text
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.slow
+def test_the_training_command_of_the_page_runs(clock: ModuleType, tmp_path: Path) -> None:
+    command = next(line for line in PAGE.splitlines() if line.startswith("python -m experiments.train"))
+    config = parse([*command.split()[3:], f"folder={tmp_path / 'run'}"]).config
+    outcome = train(config, writers=())
+    assert outcome.summary["steps"] == 1
+    assert outcome.summary["data_sources"] == ["clock: generated"]
+    assert any("env/action_is_valid" in row for row in outcome.folder.metrics())
