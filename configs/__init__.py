@@ -30,6 +30,7 @@ PRESETS = Registry(
         ("deepcoder", "configs.envs.deepcoder:deepcoder"),
         ("metamathqa", "configs.envs.metamathqa:metamathqa"),
         ("metamathqa_retry", "configs.envs.metamathqa:metamathqa_retry"),
+        ("rubik", "configs.envs.rubik:rubik"),
         ("ppo", "configs.algorithms.ppo:ppo"),
         ("ppo_bi_level", "configs.algorithms.ppo:ppo_bi_level"),
         ("grpo", "configs.algorithms.grpo:grpo"),

@@ -35,6 +35,7 @@ ENVS = Registry(
         ("http", "ragen_jax.envs.http_env:HttpEnv"),
         ("metamathqa", "ragen_jax.envs.metamathqa:MetaMathQA"),
         ("metamathqa_retry", "ragen_jax.envs.metamathqa:MetaMathQARetry"),
+        ("rubik", "ragen_jax.envs.rubik:Rubik"),
     ),
 )
 
