@@ -14,16 +14,38 @@ import dataclasses
 import json
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import jax
 import numpy as np
 
 from experiments._main import run_main
-from experiments._theory_claims import CHECKS, FAILS, HOLDS, Finding
+from experiments._theory_finding import FAILS, HOLDS, Finding
+from experiments._theory_gradients import (
+    dominance,
+    drift,
+    enumeration,
+    filtered_error,
+    gradient_bound,
+    grpo_floor,
+    snr_bounds,
+)
+from experiments._theory_information import attribution, closeness, template_mixing
 
 FEWEST = 200
+CHECKS: tuple[Callable[[np.random.Generator, int], list[Finding]], ...] = (
+    gradient_bound,
+    snr_bounds,
+    enumeration,
+    grpo_floor,
+    dominance,
+    template_mixing,
+    filtered_error,
+    drift,
+    closeness,
+    attribution,
+)
 
 
 def findings(*, draws: int, seed: int) -> list[Finding]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import jax.numpy as jnp
 import pytest
 
-from experiments import _theory_claims, theory_checks
-from experiments._theory_claims import FAILS, HOLDS
+from experiments import theory_checks
+from experiments._theory_finding import FAILS, HOLDS, inequality
 from ragen_jax.core import bounds
 
 RECORD = Path(__file__).parents[2] / "docs" / "results" / "theory_checks.json"
@@ -40,10 +40,10 @@ def test_a_wrong_theorem_ends_with_an_error(
     name: str, wrong: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     check = {
-        "gradient_bound": _theory_claims.gradient_bound,
-        "grpo_floor": _theory_claims.grpo_floor,
-        "mi_change_bound": _theory_claims.closeness,
-    }.get(name, _theory_claims.snr_bounds)
+        "gradient_bound": theory_checks.gradient_bound,
+        "grpo_floor": theory_checks.grpo_floor,
+        "mi_change_bound": theory_checks.closeness,
+    }.get(name, theory_checks.snr_bounds)
     monkeypatch.setattr(bounds, name, wrong)
     monkeypatch.setattr(theory_checks, "CHECKS", (check,))
     with pytest.raises(SystemExit) as left:
@@ -54,7 +54,7 @@ def test_a_wrong_theorem_ends_with_an_error(
 
 def test_nan_is_a_violation():
     nan = [jnp.array([jnp.nan, 1.0])]
-    found = _theory_claims._inequality("x", "y", "z", nan, [jnp.array([2.0, 2.0])], "", HOLDS)
+    found = inequality("x", "y", "z", nan, [jnp.array([2.0, 2.0])], "", HOLDS)
     assert found.violations == 1 and not found.as_expected
 
 

@@ -1,83 +1,31 @@
-"""The statements of the theory, one function each: what is claimed, how it was checked, what came out."""
+"""Statements about gradients, their noise and their sum: appendices H, J, K and N."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from experiments._theory_draws import (
     NOISES,
     draw_bystanders,
-    draw_channels,
     draw_prompts,
     enumerate_bernoulli_groups,
     enumerate_groups,
     estimates,
 )
+from experiments._theory_finding import FAILS, HOLDS, MEASURED, Finding, identity, inequality
 from ragen_jax.core import bounds
-from ragen_jax.core.bounds import PromptFacts, mean_divergence, mutual_information, prompt_facts
+from ragen_jax.core.bounds import PromptFacts, prompt_facts
 
-ROUNDING = 1e-9  # relative, for float64
 GROUP = 8
-HOLDS, FAILS, MEASURED = "holds", "fails", "measured"
-
-
-@dataclasses.dataclass(frozen=True)
-class Finding:
-    """One line of the table.
-
-    Attributes:
-      claim: short name.
-      statement: the inequality or identity.
-      method: how it was checked.
-      expected: "holds" (a violation is an error), "fails" (a counter-example must be found) or "measured".
-      draws: cases looked at.
-      violations: cases in which the statement was false.
-      tightest: of an inequality the largest left / right among the cases that hold, of an identity the largest
-        deviation, of a failure the worst case; what it is stands in ``note``.
-      note: in words.
-    """
-
-    claim: str
-    statement: str
-    method: str
-    expected: str
-    draws: int
-    violations: int
-    tightest: float
-    note: str
-
-    @property
-    def as_expected(self) -> bool:
-        """False when a statement that must hold was violated, or no counter-example was found where one exists."""
-        return self.expected == MEASURED or (self.violations > 0) == (self.expected == FAILS)
 
 
 def _facts(rng: np.random.Generator, draws: int, noises: tuple[str, ...]) -> list[PromptFacts]:
     sets = [(noise, draws // len(noises)) for noise in noises]
     found = [prompt_facts(*prompts) for noise, count in sets for prompts in draw_prompts(rng, count=count, noise=noise)]
     return [jax.tree.map(np.asarray, facts) for facts in found]
-
-
-def _inequality(
-    claim: str, statement: str, method: str, low: list[Any], high: list[Any], note: str, expected: str
-) -> Finding:
-    """``low <= high`` up to rounding."""
-    small, large = np.concatenate([np.ravel(x) for x in low]), np.concatenate([np.ravel(x) for x in high])
-    wrong = ~(small <= large * (1 + ROUNDING) + 1e-14)  # NaN counts as a violation
-    ratio = small / np.maximum(large, 1e-300)
-    tightest = float(ratio.max()) if expected == FAILS else float(ratio[~wrong].max(initial=0.0))
-    return Finding(claim, statement, method, expected, len(small), int(wrong.sum()), tightest, note)
-
-
-def _identity(claim: str, statement: str, method: str, deviations: np.ndarray, note: str) -> Finding:
-    size = np.abs(deviations)
-    return Finding(claim, statement, method, HOLDS, size.size, int((~(size <= 1e-9)).sum()), float(size.max()), note)
 
 
 def gradient_bound(rng: np.random.Generator, draws: int) -> list[Finding]:
@@ -87,8 +35,8 @@ def gradient_bound(rng: np.random.Generator, draws: int) -> list[Finding]:
     sharper = [np.sqrt(f.signal_variance * f.score_square) for f in facts]
     how = "random log-linear policies, exact sums"
     return [
-        _inequality("H.3 gradient", "|g| <= sqrt(RV E|s|^2)", how, norms, right, "left / right", HOLDS),
-        _inequality("H.3 sharper", "|g| <= sqrt(Var(mu) E|s|^2)", how, norms, sharper, "noise adds nothing", HOLDS),
+        inequality("H.3 gradient", "|g| <= sqrt(RV E|s|^2)", how, norms, right, "left / right", HOLDS),
+        inequality("H.3 sharper", "|g| <= sqrt(Var(mu) E|s|^2)", how, norms, sharper, "noise adds nothing", HOLDS),
     ]
 
 
@@ -105,8 +53,8 @@ def snr_bounds(rng: np.random.Generator, draws: int) -> list[Finding]:
     root = [np.full_like(x, np.sqrt(GROUP)) for x in printed]
     how, weak = f"exact SNR of G={GROUP} rollouts", float(np.mean(np.concatenate(exact) < 0.1))
     return [
-        _inequality("H.4 printed", "SNR <= sqrt(G RV) / sigma", f"{how}, equal noise", exact, printed, "", HOLDS),
-        _inequality(
+        inequality("H.4 printed", "SNR <= sqrt(G RV) / sigma", f"{how}, equal noise", exact, printed, "", HOLDS),
+        inequality(
             "H.4 printed is blind",
             "sqrt(G RV) / sigma >= sqrt(G)",
             "the same draws",
@@ -115,7 +63,7 @@ def snr_bounds(rng: np.random.Generator, draws: int) -> list[Finding]:
             f"the exact SNR is below 0.1 in {weak:.0%} of them, the bound never below {np.sqrt(GROUP):.2f}",
             HOLDS,
         ),
-        _inequality(
+        inequality(
             "H.4 printed, unequal noise",
             "SNR <= sqrt(G RV) / sigma",
             f"{how}, noise only on a response whose score is nearly 0",
@@ -123,7 +71,7 @@ def snr_bounds(rng: np.random.Generator, draws: int) -> list[Finding]:
             "SNR / bound of the worst case",
             FAILS,
         ),
-        _inequality(
+        inequality(
             "H.4 sharp",
             "SNR <= sqrt(G Var(mu)) / sigma_eff",
             f"{how}, any noise",
@@ -131,7 +79,7 @@ def snr_bounds(rng: np.random.Generator, draws: int) -> list[Finding]:
             "left / right",
             HOLDS,
         ),
-        _inequality(
+        inequality(
             "H.4 plain sigma",
             "SNR <= sqrt(G Var(mu)) / sigma",
             f"{how}, 0/1 rewards",
@@ -139,7 +87,7 @@ def snr_bounds(rng: np.random.Generator, draws: int) -> list[Finding]:
             "SNR / bound of the worst case",
             FAILS,
         ),
-        _inequality(
+        inequality(
             "H.4 equal noise",
             "SNR <= sqrt(G Var(mu)) / sigma",
             f"{how}, equal noise",
@@ -162,7 +110,7 @@ def grpo_floor(rng: np.random.Generator, draws: int) -> list[Finding]:
     shares = [np.asarray(f.effective_noise / f.reward_variance) for f in equal]
     how = "exact error with exact baseline and RV"
     return [
-        _inequality(
+        inequality(
             "N floor",
             "error >= (1/G) sigma_eff^2 / RV E|s|^2",
             how,
@@ -170,7 +118,7 @@ def grpo_floor(rng: np.random.Generator, draws: int) -> list[Finding]:
             "floor / error",
             HOLDS,
         ),
-        _inequality(
+        inequality(
             "N floor, plain sigma",
             "error >= (1/G) sigma^2 / RV E|s|^2",
             f"{how}, 0/1 rewards",
@@ -178,7 +126,7 @@ def grpo_floor(rng: np.random.Generator, draws: int) -> list[Finding]:
             "floor / error of the worst case",
             FAILS,
         ),
-        _inequality(
+        inequality(
             "N floor is bounded",
             "sigma^2 / RV <= 1",
             "equal noise",
@@ -204,7 +152,7 @@ def _grpo_with_group_statistics(rng: np.random.Generator) -> Finding:
         facts = prompt_facts(p, s, mu, mu * (1 - mu))
         floors.append(np.asarray(bounds.grpo_floor(facts, group_size=4)))
         errors.append(np.array(variance))
-    return _inequality(
+    return inequality(
         "N floor, group statistics",
         "variance >= (1/G) sigma_eff^2 / RV E|s|^2",
         "all outcomes of G=4, 0/1 rewards, mean and std of the group",
@@ -238,9 +186,9 @@ def enumeration(rng: np.random.Generator, draws: int) -> list[Finding]:
         flats += [*(given_kept - (1 - 1 / 4) * gradient / chance)]
     how = "all outcomes of a group"
     return [
-        _identity("closed forms", "E g_hat = g, Var = sample_variance / G", f"{how}, G=3", np.array(errors), "exact b"),
-        _identity("group-mean baseline", "E g_hat = (1 - 1/G) g", f"{how}, G=3", np.array(shrinks), "shrinks, no bias"),
-        _identity(
+        identity("closed forms", "E g_hat = g, Var = sample_variance / G", f"{how}, G=3", np.array(errors), "exact b"),
+        identity("group-mean baseline", "E g_hat = (1 - 1/G) g", f"{how}, G=3", np.array(shrinks), "shrinks, no bias"),
+        identity(
             "J selection by the same rewards",
             "E[g_hat | not flat] = (1 - 1/G) g / P(not flat)",
             f"{how}, G=4, 0/1 rewards",
@@ -259,7 +207,7 @@ def dominance(rng: np.random.Generator, draws: int) -> list[Finding]:
         ratios.append(regulariser / (facts.gradient_norm + regulariser))
         faint.append(1e-9 * facts.gradient_norm / (1e-9 * facts.gradient_norm + 1.0))
     return [
-        _inequality(
+        inequality(
             "K.2 dominance",
             "ratio >= |g_reg| / (|g_reg| + sqrt(RV E|s|^2))",
             "random |g_reg|, exact sums",
@@ -268,7 +216,7 @@ def dominance(rng: np.random.Generator, draws: int) -> list[Finding]:
             "right / left",
             HOLDS,
         ),
-        _inequality(
+        inequality(
             "K.2 limit",
             "ratio -> 1 as rewards are scaled to 0",
             "rewards times 1e-9",
@@ -311,7 +259,7 @@ def filtered_error(rng: np.random.Generator, draws: int) -> list[Finding]:
         better += int((signal[0] / np.sqrt(filtered) > signal[1] / np.sqrt(unfiltered)).sum())
         total += len(variance)
     return [
-        _identity(
+        identity(
             "J.2 error",
             "error = sum_kept v_i / k^2",
             "all outcomes of two kept prompts, chosen beforehand",
@@ -382,151 +330,3 @@ def drift(rng: np.random.Generator, draws: int) -> list[Finding]:
             f"deviation in standard errors; the rms distance grows as T^{slope:.3f}, its square is linear in T",
         )
     ]
-
-
-def template_mixing(rng: np.random.Generator, draws: int) -> list[Finding]:
-    """Appendix I."""
-    left, right = [], []
-    for prompts, responses in ((2, 2), (3, 4), (8, 6), (16, 12)):
-        channel = draw_channels(rng, count=draws // 4, prompts=prompts, responses=responses)
-        template = rng.dirichlet(np.full(responses, 0.5), size=len(channel))
-        alpha = rng.uniform(size=len(channel))
-        left.append(np.asarray(mutual_information(bounds.mixed_with_template(channel, template, alpha))))
-        right.append((1 - alpha) * np.asarray(mutual_information(channel)))
-    how = "random policies and templates, exact sums"
-    return [_inequality("I mixing", "I_alpha <= (1 - alpha) I", how, left, right, "left / right", HOLDS)]
-
-
-def closeness(rng: np.random.Generator, draws: int) -> list[Finding]:
-    """Appendix L."""
-    changes, allowed, slopes = [], [], []
-    for prompts, responses in ((2, 2), (3, 4), (8, 6), (16, 12)):
-        first = draw_channels(rng, count=draws // 4, prompts=prompts, responses=responses)
-        other = draw_channels(rng, count=draws // 4, prompts=prompts, responses=responses)
-        near = np.exp(rng.uniform(-8, 0, (len(first), 1, 1)))  # nearer, and KL is lost in rounding
-        second = (1 - near) * first + near * other
-        changes.append(np.abs(np.asarray(mutual_information(second) - mutual_information(first))))
-        allowed.append(np.asarray(bounds.mi_change_bound(mean_divergence(second, first), prompts=prompts)))
-        tiny = 0.999 * first + 0.001 * other
-        divergence = np.asarray(mean_divergence(tiny, first))
-        slopes.append(np.abs(np.asarray(mutual_information(tiny) - mutual_information(first))) / divergence)
-    slope = np.concatenate(slopes)
-    return [
-        _inequality(
-            "L closeness",
-            "|I - I_0| <= d ln P + h(d), d = sqrt(KL / 2)",
-            "pairs of policies, near and far, exact sums",
-            changes,
-            allowed,
-            "left / right",
-            HOLDS,
-        ),
-        Finding(
-            "L linear in KL",
-            "|I - I_0| <= 10 KL",
-            "policies 0.1 % apart",
-            FAILS,
-            len(slope),
-            int((slope > 10).sum()),
-            float(slope.max()),
-            "largest |I - I_0| / KL: I moves with the first power of a step, KL with the second",
-        ),
-    ]
-
-
-def attribution(rng: np.random.Generator, draws: int) -> list[Finding]:
-    """Which regulariser moves I, and where to: at first order, then by a long flow; every prompt has its own logits."""
-    count, prompts, responses = max(draws // 4, 50), 4, 6
-    logits = np.log(draw_channels(rng, count=count, prompts=prompts, responses=responses))
-    collapsed = np.log(draw_channels(rng, count=count, prompts=1, responses=responses))
-    informed = np.log(0.02 / responses + 0.98 * np.eye(responses)[None, :prompts])
-
-    def information(x: jax.Array) -> jax.Array:
-        return mutual_information(jax.nn.softmax(x))
-
-    def entropy(x: jax.Array) -> jax.Array:
-        return -jnp.mean(jnp.sum(jax.nn.softmax(x) * jax.nn.log_softmax(x), axis=-1))
-
-    def pull(reference: jax.Array) -> Callable[[jax.Array], jax.Array]:
-        return lambda x: -mean_divergence(jax.nn.softmax(x), jax.nn.softmax(reference))
-
-    def score_form(x: jax.Array) -> jax.Array:
-        log_p = jax.nn.log_softmax(x)
-        gain = log_p - jax.nn.logsumexp(log_p, axis=0) + jnp.log(prompts)
-        return jnp.mean(jnp.sum(jax.lax.stop_gradient(jnp.exp(log_p) * gain) * log_p, axis=-1))
-
-    def fixed_samples(x: jax.Array) -> jax.Array:
-        log_p = jax.nn.log_softmax(x)
-        gain = log_p - jax.nn.logsumexp(log_p, axis=0) + jnp.log(prompts)
-        return jnp.mean(jnp.sum(jax.lax.stop_gradient(jnp.exp(log_p)) * gain, axis=-1))
-
-    def k1_loss(x: jax.Array, reference: jax.Array) -> jax.Array:
-        log_p = jax.nn.log_softmax(x)
-        samples = jax.lax.stop_gradient(jnp.exp(log_p))
-        return jnp.mean(jnp.sum(samples * (log_p - jax.nn.log_softmax(reference)), axis=-1))
-
-    def slopes(objective: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
-        return lambda x: jnp.vdot(jax.grad(information)(x), jax.grad(objective)(x))
-
-    def flow(objective: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
-        return jax.lax.fori_loop(0, 2000, lambda _, y: y + 2.0 * jax.grad(objective)(y), x)
-
-    def run(reference: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """Slope of I along the pull, and I after the flow over I before, for every draw."""
-        target = np.zeros((1, 1, 1)) if reference is None else reference
-        per_draw = np.broadcast_to(target, (count, *target.shape[1:]))
-
-        def one(x: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array]:
-            objective = entropy if reference is None else pull(jnp.broadcast_to(target, x.shape))
-            return slopes(objective)(x), information(flow(objective, x)) / information(x)
-
-        slope, ratio = jax.jit(jax.vmap(one))(logits, per_draw)
-        return np.asarray(slope), np.asarray(ratio)
-
-    identity = jax.vmap(
-        lambda x, q: (
-            mean_divergence(jax.nn.softmax(x), jax.nn.softmax(jnp.broadcast_to(q, x.shape)))
-            - information(x)
-            - mean_divergence(jnp.mean(jax.nn.softmax(x), axis=0, keepdims=True), jax.nn.softmax(q))
-        )
-    )(logits, collapsed)
-    uniform = jax.vmap(lambda x: jax.grad(entropy)(x) - jax.grad(pull(jnp.zeros_like(x)))(x))(logits)
-    score = jax.vmap(lambda x: jax.grad(score_form)(x) - jax.grad(information)(x))(logits)
-    fixed = jax.vmap(jax.grad(fixed_samples))(logits)
-    k1 = jax.vmap(jax.grad(k1_loss))(logits, np.broadcast_to(collapsed, logits.shape))
-    how = f"{count} policies of {prompts} prompts, exact"
-    findings = [
-        _identity("KL to a template", "E KL(p || q) = I + KL(p(z) || q)", how, np.asarray(identity), "q without x"),
-        _identity("entropy is such a KL", "grad H(Z|X) = -grad E KL(p || uniform)", how, np.asarray(uniform), ""),
-        _identity("gradient of I", "grad I = E[log(p / m) s]", how, np.asarray(score), "the probe's direction"),
-        _identity(
-            "fixed samples", "E grad(matched - marginal) = 0", how, np.asarray(fixed), "z held fixed: only noise"
-        ),
-        _identity("k1 as a loss", "E grad k1 = 0", how, np.asarray(k1), "z held fixed: only noise"),
-    ]
-    arms = (
-        ("entropy bonus", None, "I falls at first order"),
-        ("KL to a template", collapsed, "I falls at first order"),
-        ("KL to an informed policy", informed, "I rises at first order"),
-    )
-    for name, reference, statement in arms:
-        slope, ratio = run(reference)
-        against = slope > 0 if "falls" in statement else slope < 0
-        note = f"share as stated; after 2,000 steps I is {np.median(ratio):.2g} times what it was (median)"
-        share = float(1 - against.mean())
-        findings.append(Finding(f"flow: {name}", statement, how, MEASURED, count, int(against.sum()), share, note))
-    return findings
-
-
-CHECKS: tuple[Callable[[np.random.Generator, int], list[Finding]], ...] = (
-    gradient_bound,
-    snr_bounds,
-    enumeration,
-    grpo_floor,
-    dominance,
-    template_mixing,
-    filtered_error,
-    drift,
-    closeness,
-    attribution,
-)
