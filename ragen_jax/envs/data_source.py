@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -176,6 +177,24 @@ def read_json_list(path: Path) -> Iterator[tuple[int, Any]]:
     if not isinstance(records, list):
         raise ValueError(f"{path} holds {type(records).__name__}, not a list of records")
     yield from enumerate(records, start=1)
+
+
+def read_parquet(path: Path) -> Iterator[tuple[int, Any]]:
+    """Rows of a parquet file as dicts, numbered from 1; needs the extra ``parquet``.
+
+    Raises:
+      ValueError: pyarrow is not installed, or the file is no parquet file.
+    """
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ValueError(f"{path}: parquet files need pyarrow, install it: pip install 'ragen_jax[parquet]'") from error
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            batches = (batch.to_pylist() for batch in file.iter_batches())
+            yield from enumerate(itertools.chain.from_iterable(batches), start=1)
+    except pyarrow.ArrowException as error:
+        raise ValueError(f"{path} is no parquet file: {error}") from error
 
 
 def _hash_rows(rows: Sequence[Any]) -> str:

@@ -29,9 +29,10 @@ class CountdownConfig(EnvConfig):
         zero).
       unsolvable_share: share of the tasks, validation excepted, whose target cannot be reached: prompts that no
         answer solves.
-      data_file: tasks from a file instead of generated ones: lines of JSON such as ``{"target": 24, "nums": [3, 8]}``;
-        a path, or a path below the folder that the environment variable RAGEN_DATA_DIR names. Unsolvable lines are
-        never drawn.
+      data_file: tasks from a file instead of generated ones: lines of JSON such as ``{"target": 24, "nums": [3, 8]}``,
+        or a ``.parquet`` file with these columns (extra ``parquet``); a path, or a path below RAGEN_DATA_DIR or the
+        cache. Unsolvable rows are never drawn.
+      skip_malformed: leave malformed rows of the file out, and count them, instead of refusing the file.
       observation_format: "full", or "compact" (one short line, for tiny policies).
     """
 
@@ -48,6 +49,7 @@ class CountdownConfig(EnvConfig):
     format_score: float = 0.1
     unsolvable_share: float = 0.0
     data_file: str = ""
+    skip_malformed: bool = False
     observation_format: str = "full"
 
     def __post_init__(self) -> None:
@@ -67,6 +69,7 @@ class CountdownConfig(EnvConfig):
         if self.data_file:
             refuse_changed(self, _GENERATOR_OPTIONS, because="tasks come from data_file")
             return
+        refuse_changed(self, ("skip_malformed",), because="there is no data_file")
         if not 2 <= self.numbers_min <= self.numbers_max <= MAX_NUMBERS:
             raise ValueError(
                 f"numbers_min={self.numbers_min}, numbers_max={self.numbers_max}: "

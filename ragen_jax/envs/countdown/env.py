@@ -13,7 +13,8 @@ from ragen_jax.envs.countdown import expressions
 from ragen_jax.envs.countdown.config import CountdownConfig
 from ragen_jax.envs.countdown.expressions import Expression, MalformedExpressionError, Number, Operation
 from ragen_jax.envs.countdown.solver import OPERATORS
-from ragen_jax.envs.countdown.tasks import Task, task_of_seed
+from ragen_jax.envs.countdown.tasks import Task, rows_of, task_of_seed
+from ragen_jax.envs.data_source import DataSource
 from ragen_jax.envs.demonstrations import with_fillers
 
 
@@ -103,6 +104,10 @@ class Countdown(TextEnv):
             f"try {' then '.join(expressions.steps(expression))}",
         )
         return Demonstration(reasoning=with_fillers(parts, rng), answer=expressions.render(expression))
+
+    def data_source(self) -> DataSource | None:
+        """The file of tasks; None when they are drawn."""
+        return rows_of(self.config).source if self.config.data_file else None
 
     @property
     def task(self) -> Task:

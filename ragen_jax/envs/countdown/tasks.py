@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +11,10 @@ import numpy as np
 from ragen_jax.envs.countdown.config import CountdownConfig
 from ragen_jax.envs.countdown.expressions import Expression
 from ragen_jax.envs.countdown.solver import MAX_NUMBERS, is_additive, smallest, solve
-from ragen_jax.envs.data_files import find_data_file
+from ragen_jax.envs.data_source import DataSet, load_rows, locate, read_json_lines, read_parquet
 from ragen_jax.envs.instances import draw_instance, in_split
+
+Row = tuple[tuple[int, ...], int]  # numbers and target
 
 _ATTEMPTS = 5_000  # sets of numbers tried for one seed
 
@@ -48,7 +48,7 @@ def task_of_seed(config: CountdownConfig, seed: int) -> Task:
     Raises:
       ValueError: when the options ask for tasks that cannot be drawn, or the data file is missing or broken.
     """
-    rows = load_rows(find_data_file(config.data_file, option="data_file")) if config.data_file else ()
+    rows = rows_of(config).rows
 
     def make(rng: np.random.Generator) -> Task | None:
         if not rows:
@@ -66,33 +66,24 @@ def task_of_seed(config: CountdownConfig, seed: int) -> Task:
     )
 
 
-@lru_cache(maxsize=8)
-def load_rows(path: Path) -> tuple[tuple[tuple[int, ...], int], ...]:
-    """Numbers and target of each line of a file.
+def rows_of(config: CountdownConfig) -> DataSet[Row]:
+    """Rows of ``data_file``, JSON lines or, by its name, parquet; none where tasks are drawn.
 
     Raises:
-      ValueError: when a line is no task (the message has its number), or there is none.
+      ValueError: no such file, a row that is no task (the message has its line), or no row at all.
     """
-    rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        if line.strip():
-            rows.append(_row(line, where=f"{path}, line {number}"))
-    if not rows:
-        raise ValueError(f"{path}: no task in it; a line looks like {{'target': 24, 'nums': [3, 8]}}")
-    return tuple(rows)
+    found = locate(config.data_file, option="data_file")
+    read = read_parquet if config.data_file.endswith(".parquet") else read_json_lines
+    return load_rows("countdown", found, read=read, convert=_row, embedded=tuple, skip_malformed=config.skip_malformed)
 
 
-def _row(line: str, *, where: str) -> tuple[tuple[int, ...], int]:
-    try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{where}: not JSON ({error})") from error
-    fields: dict[str, Any] = row if isinstance(row, dict) else {}
+def _row(record: Any) -> Row:
+    fields: dict[str, Any] = record if isinstance(record, dict) else {}
     target, numbers = fields.get("target"), fields.get("nums")
     if target is None or not isinstance(numbers, list) or not all(map(_is_whole, [target, *numbers])):
-        raise ValueError(f"{where}: 'target' must be a whole number and 'nums' a list of them, zero or more")
+        raise ValueError("'target' must be a whole number and 'nums' a list of them, zero or more")
     if not 2 <= len(numbers) <= MAX_NUMBERS:
-        raise ValueError(f"{where}: {len(numbers)} numbers in 'nums', use 2 to {MAX_NUMBERS}")
+        raise ValueError(f"{len(numbers)} numbers in 'nums', use 2 to {MAX_NUMBERS}")
     return tuple(numbers), target
 
 

@@ -35,7 +35,7 @@ class SokobanConfig(EnvConfig):
       unsolvable_share: share of the instances, validation excepted, that no play solves within the action budget. Their
         returns barely differ within a group: they are natural prompts without a signal.
       level_file: file of levels in the usual text notation, instead of generated rooms; a path, or a path below the
-        folder that the environment variable RAGEN_DATA_DIR names.
+        folder that the environment variable RAGEN_DATA_DIR names, or below the cache.
       observation_format: "grid" (symbols), "coord" (coordinates), "grid_coord" (both), or "compact" (one short line;
         after the first turn only what moves).
       vocabulary: symbols of the grid: "default", "ascii" (as the default, in plain ASCII) or "letters".

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from ragen_jax.envs.base import Demonstration, Observation, StepResult, TextEnv
-from ragen_jax.envs.data_files import find_data_file
+from ragen_jax.envs.data_source import DataSource
 from ragen_jax.envs.demonstrations import join_actions, with_fillers
 from ragen_jax.envs.instances import draw_instance
 from ragen_jax.envs.parsing import split_actions
@@ -36,7 +36,7 @@ def puzzle_of_seed(config: SokobanConfig, seed: int) -> Puzzle:
     """
     if not config.level_file:
         return generate(config, seed)
-    levels = load_levels(find_data_file(config.level_file, option="level_file"))
+    levels = load_levels(config.level_file).rows
     return draw_instance(
         lambda rng: levels[rng.integers(len(levels))],
         Puzzle.text,
@@ -161,6 +161,10 @@ class Sokoban(TextEnv):
         ]
         reasoning = with_fillers([*parts, "so", names[0]], rng)
         return Demonstration(reasoning=reasoning, answer=join_actions(names, config.action_separator))
+
+    def data_source(self) -> DataSource | None:
+        """The file of levels; None when rooms are generated."""
+        return load_levels(self.config.level_file).source if self.config.level_file else None
 
     @property
     def puzzle(self) -> Puzzle:

@@ -6,18 +6,34 @@ are floor. Any line with something else in it (a title, ``; 12``, an empty line)
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Iterator
 from pathlib import Path
 
+from ragen_jax.envs.data_source import DataSet, load_rows, locate
 from ragen_jax.envs.sokoban.rules import Puzzle, Room, bits, cells, is_solved, reachable
 
 _SYMBOLS = frozenset("#@+$*. -_")
 
 
-@functools.lru_cache(maxsize=8)
-def load_levels(path: Path) -> tuple[Puzzle, ...]:
-    """Levels of a file; see ``parse_levels``."""
-    return parse_levels(path.read_text(encoding="utf-8"), source=str(path))
+def load_levels(name: str) -> DataSet[Puzzle]:
+    """Levels of a file, once per process.
+
+    Args:
+      name: option ``level_file``, see ``data_source.locate``.
+
+    Raises:
+      ValueError: no such file, or see ``parse_levels``.
+    """
+    found = locate(name, option="level_file")
+    return load_rows("sokoban levels", found, read=_read, convert=_keep, embedded=tuple)
+
+
+def _read(path: Path) -> Iterator[tuple[int, Puzzle]]:
+    yield from enumerate(parse_levels(path.read_text(encoding="utf-8"), source=str(path)), start=1)
+
+
+def _keep(level: Puzzle) -> Puzzle:
+    return level
 
 
 def parse_levels(text: str, *, source: str) -> tuple[Puzzle, ...]:

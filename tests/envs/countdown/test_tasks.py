@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from ragen_jax.envs import env_config, make_env
 from ragen_jax.envs.countdown import CountdownConfig, Task
 from ragen_jax.envs.countdown.expressions import numbers, value
-from ragen_jax.envs.countdown.tasks import load_rows, task_of_seed
+from ragen_jax.envs.countdown.tasks import rows_of, task_of_seed
 from ragen_jax.envs.instances import in_split
 from tests.oracles import countdown as oracle
 
@@ -87,7 +88,7 @@ def test_tasks_of_a_file(tmp_path: Path) -> None:
         {"target": 99, "nums": [1, 1]},
     ]
     path.write_text("\n".join(map(json.dumps, rows)) + "\n\n", encoding="utf-8")
-    assert load_rows(path) == (((3, 5, 7), 15), ((3, 8), 24), ((1, 1), 99))
+    assert rows_of(_config(data_file=str(path))).rows == (((3, 5, 7), 15), ((3, 8), 24), ((1, 1), 99))
 
     def targets(**options: object) -> set[int]:
         config = _config(data_file=str(path), split="all", **options)
@@ -98,18 +99,63 @@ def test_tasks_of_a_file(tmp_path: Path) -> None:
     assert targets(ops_filter="additive") == {15}
 
 
+def test_malformed_rows_are_left_out_on_request_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text('{"target": 15, "nums": [3, 5, 7]}\nx\n{"target": 1}\n', encoding="utf-8")
+    env = make_env("countdown", data_file=str(path), skip_malformed=True, split="all")
+    assert env.reset(0).text == "Numbers: 3, 5, 7\nTarget: 15"
+    source = env.data_source()
+    assert (source.rows, source.skipped, source.kind, source.file) == (1, 2, "path", "tasks.jsonl")
+    assert make_env("countdown").data_source() is None
+
+
+def test_parquet_rows_are_the_rows_of_json_lines(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="needs the extra 'parquet'")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra 'parquet'")
+    rows = [{"target": 10 + number, "nums": [3, 7, number]} for number in range(300)]
+    names = [str(tmp_path / f"tasks.{ending}") for ending in ("parquet", "jsonl")]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), names[0], row_group_size=64)
+    Path(names[1]).write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    found = [rows_of(_config(data_file=name)) for name in names]
+    assert found[0].rows == found[1].rows
+    assert found[0].rows[299] == ((3, 7, 299), 309)
+    texts = [[make_env("countdown", data_file=name).reset(seed).text for seed in range(10)] for name in names]
+    assert texts[0] == texts[1]
+
+
+def test_broken_parquet_files_name_the_fault(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="needs the extra 'parquet'")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra 'parquet'")
+    path = tmp_path / "tasks.parquet"
+    parquet.write_table(pyarrow.table({"target": [3, None], "nums": [[1, 2], [4, 5]]}), path)
+    with pytest.raises(ValueError, match=r"line 2 of .*tasks.parquet is malformed: 'target' must"):
+        rows_of(_config(data_file=str(path)))
+    other = tmp_path / "other.parquet"
+    other.write_bytes(b"PAR1 but no more")
+    with pytest.raises(ValueError, match=r"other\.parquet is no parquet file"):
+        rows_of(_config(data_file=str(other)))
+
+
+def test_parquet_without_its_package_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "tasks.parquet"
+    path.touch()
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ValueError, match=r"pip install 'ragen_jax\[parquet\]'"):
+        rows_of(_config(data_file=str(path)))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no task in it"),
-        ('{"target": 3, "nums": [1, 2]}\nx', "line 2: not JSON"),
-        ("[1, 2]", "line 1: 'target' must be a whole number"),
-        ('{"target": 3}', "line 1: 'target' must"),
-        ('{"target": 3.5, "nums": [1, 2]}', "line 1: 'target' must"),
-        ('{"target": true, "nums": [1, 2]}', "line 1: 'target' must"),
-        ('{"target": 3, "nums": [1, "2"]}', "line 1: 'target' must"),
-        ('{"target": 3, "nums": [1, -2]}', "line 1: 'target' must"),
-        ('{"target": 3, "nums": [3]}', "line 1: 1 numbers in 'nums', use 2 to 5"),
+        ("", "holds no usable row"),
+        ('{"target": 3, "nums": [1, 2]}\nx', "line 2 of .* is malformed: not JSON"),
+        ("[1, 2]", "line 1 of .* is malformed: 'target' must be a whole number"),
+        ('{"target": 3}', "line 1 of .* is malformed: 'target' must"),
+        ('{"target": 3.5, "nums": [1, 2]}', "line 1 of .* is malformed: 'target' must"),
+        ('{"target": true, "nums": [1, 2]}', "line 1 of .* is malformed: 'target' must"),
+        ('{"target": 3, "nums": [1, "2"]}', "line 1 of .* is malformed: 'target' must"),
+        ('{"target": 3, "nums": [1, -2]}', "line 1 of .* is malformed: 'target' must"),
+        ('{"target": 3, "nums": [3]}', "line 1 of .* is malformed: 1 numbers in 'nums', use 2 to 5"),
     ],
 )
 def test_broken_files_name_the_line(tmp_path: Path, text: str, message: str) -> None:
@@ -131,6 +177,7 @@ def test_broken_files_name_the_line(tmp_path: Path, text: str, message: str) -> 
         ({"unsolvable_share": -0.1}, r"unsolvable_share=-0\.1"),
         ({"ops_filter": "division"}, "ops_filter='division': use one of any, additive, needs_muldiv"),
         ({"observation_format": "grid"}, "observation_format='grid': use one of full, compact"),
+        ({"skip_malformed": True}, "skip_malformed=True has no effect because there is no data_file"),
         ({"data_file": "x.jsonl", "max_target": 50}, "max_target=50 has no effect because tasks come from data_file"),
     ],
 )

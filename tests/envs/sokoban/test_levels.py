@@ -63,12 +63,15 @@ def test_an_environment_plays_levels_of_a_file(tmp_path: Path) -> None:
         boards.add(env.canonical())
     assert boards == {puzzle.text() for puzzle in parse_levels(TWO_LEVELS, source="test")}
     assert "optimal_length" not in env.step("left").info
+    source = env.data_source()
+    assert (source.name, source.kind, source.file, source.rows) == ("sokoban levels", "path", "levels.txt", 2)
 
 
 def test_a_missing_file_names_the_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert make_env("sokoban").data_source() is None
     env = make_env("sokoban", level_file="none.txt")
     monkeypatch.setenv("RAGEN_DATA_DIR", str(tmp_path))
-    with pytest.raises(ValueError, match=r"level_file='none\.txt': no such file, looked at none\.txt and .*none\.txt"):
+    with pytest.raises(ValueError, match=r"level_file='none\.txt': no such file, looked at none\.txt, .*none\.txt"):
         env.reset(0)
 
 
@@ -76,7 +79,7 @@ def test_a_missing_file_names_the_places(tmp_path: Path, monkeypatch: pytest.Mon
     ("name", "count"), [("unfiltered_test_000.txt", 1000), ("medium_valid_000.txt", 1000), ("hard_003.txt", 332)]
 )
 def test_boxoban_files_load_whole(data_dir: Path, name: str, count: int) -> None:
-    levels = load_levels(data_dir / "boxoban" / name)
+    levels = load_levels(str(data_dir / "boxoban" / name)).rows
     assert len(levels) == count
     raw = (data_dir / "boxoban" / name).read_text(encoding="utf-8")
     assert sum(level.text().count("@") + level.text().count("+") for level in levels) == count
@@ -86,7 +89,7 @@ def test_boxoban_files_load_whole(data_dir: Path, name: str, count: int) -> None
 
 
 def test_a_boxoban_level_is_solved_by_its_solution(data_dir: Path) -> None:
-    level = load_levels(data_dir / "boxoban" / "unfiltered_test_000.txt")[12]
+    level = load_levels(str(data_dir / "boxoban" / "unfiltered_test_000.txt")).rows[12]
     plan = shortest_solution(level.room, level.start)
     assert plan is not None
     board = level.text()
