@@ -37,6 +37,7 @@ from ragen_jax.report.statistics import wilson_interval
 from ragen_jax.training import json_lines
 
 FIRST_SEED = 10_000
+ORACLE = Player("oracle", lambda env, shown, rng: env.demonstrate(rng, skill=1.0).answer)
 LEAST = 2
 
 
@@ -109,7 +110,7 @@ def report(name: str, n: int) -> dict[str, Any]:
             if known.difficulty and split == "train":
                 levels[known.difficulty[1](env)] += 1
     resets = 2 * n / max(_seconds() - began, 1e-9)
-    oracle = play(train, Player("oracle", _oracle), n)
+    oracle = play(train, ORACLE, n)
     turns: list[int] = []
     began = _seconds()
     guesser = play(train, known.random, n, turns=turns)
@@ -194,10 +195,6 @@ def _episode(env: TextEnv, act: Act, seed: int, rng: np.random.Generator) -> tup
         if result.done:
             return success, earned, turn
     raise RuntimeError(f"{env.name}: the episode of seed {seed} did not end within max_turns={env.config.max_turns}")
-
-
-def _oracle(env: TextEnv, shown: str, rng: np.random.Generator) -> str:
-    return env.demonstrate(rng, skill=1.0).answer
 
 
 def _seconds() -> float:
