@@ -31,6 +31,7 @@ PRESETS = Registry(
         ("metamathqa", "configs.envs.metamathqa:metamathqa"),
         ("metamathqa_retry", "configs.envs.metamathqa:metamathqa_retry"),
         ("rubik", "configs.envs.rubik:rubik"),
+        ("game_2048", "configs.envs.game_2048:game_2048"),
         ("ppo", "configs.algorithms.ppo:ppo"),
         ("ppo_bi_level", "configs.algorithms.ppo:ppo_bi_level"),
         ("grpo", "configs.algorithms.grpo:grpo"),

@@ -36,6 +36,7 @@ ENVS = Registry(
         ("metamathqa", "ragen_jax.envs.metamathqa:MetaMathQA"),
         ("metamathqa_retry", "ragen_jax.envs.metamathqa:MetaMathQARetry"),
         ("rubik", "ragen_jax.envs.rubik:Rubik"),
+        ("game_2048", "ragen_jax.envs.game_2048:Game2048"),
     ),
 )
 

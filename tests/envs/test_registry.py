@@ -88,7 +88,8 @@ def test_smoke(name: str, instructions: str) -> None:
 @every_env
 def test_skill_is_the_share_of_right_demonstrations(name: str) -> None:
     """One-turn plans where an environment has them, so that one demonstration decides an episode."""
-    own_turns = ("bandit", "countdown", "search_qa", "webshop", "deepcoder", "metamathqa", "metamathqa_retry")
+    own_turns = {"bandit", "countdown", "search_qa", "webshop", "deepcoder", "metamathqa", "metamathqa_retry"}
+    own_turns |= {"game_2048"}
     options = {} if name in own_turns else {"max_turns": 1, "max_actions_per_turn": 10}
     options |= {"slip_rate": 0.0} if name == "frozen_lake" else {}
     env = _make(name, **options)
@@ -138,7 +139,7 @@ def test_validation_prompts_are_distinct_or_the_repeats_are_counted(name: str) -
         texts.add(env.canonical())
     assert len(texts) == found.distinct
     assert found.distinct + found.repeated == len(set(found.seeds)) == 64
-    assert (found.repeated > 0) == (name in ("bandit", "deepcoder"))
+    assert (found.repeated > 0) == (name in ("bandit", "deepcoder", "game_2048"))
 
 
 @every_env

@@ -1,0 +1,282 @@
+"""2048: slide the tiles of a board, equal ones merge; reach the goal tile within the budgets."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv, check_replay
+from ragen_jax.envs.demonstrations import join_actions, with_fillers
+from ragen_jax.envs.instances import draw_instance, dynamics_rng, replay_rng
+from ragen_jax.envs.parsing import split_actions
+
+SIZE = 4
+ACTIONS = ("up", "right", "down", "left")
+REWARDS = ("goal", "merges")
+FOUR_SHARE = 0.1
+"""Probability that a new tile is a 4, not a 2."""
+IDLE_COST = 0.1
+
+Row = tuple[int, ...]
+Board = tuple[Row, ...]
+"""Rows of tiles from the top; 0 is an empty cell."""
+
+
+@lru_cache(maxsize=1 << 16)
+def merge_left(row: Row) -> tuple[Row, int]:
+    """A row after a slide to the left, and the sum of the tiles that merged. No tile merges twice."""
+    tiles = [tile for tile in row if tile]
+    merged: list[int] = []
+    gained, index = 0, 0
+    while index < len(tiles):
+        if index + 1 < len(tiles) and tiles[index] == tiles[index + 1]:
+            merged.append(2 * tiles[index])
+            gained += merged[-1]
+            index += 2
+        else:
+            merged.append(tiles[index])
+            index += 1
+    return tuple(merged) + (0,) * (len(row) - len(merged)), gained
+
+
+def slide(board: Board, action: str) -> tuple[Board, int]:
+    """The board after a slide, without a new tile, and the sum of the tiles that merged.
+
+    Args:
+      board: rows from the top.
+      action: one of ``ACTIONS``.
+    """
+    columns = action in ("up", "down")
+    backwards = action in ("right", "down")
+    lines = list(zip(*board, strict=True)) if columns else list(board)
+    slid, gained = [], 0
+    for line in lines:
+        moved, points = merge_left(line[::-1] if backwards else line)
+        slid.append(moved[::-1] if backwards else moved)
+        gained += points
+    return tuple(zip(*slid, strict=True)) if columns else tuple(slid), gained
+
+
+def legal_actions(board: Board) -> tuple[str, ...]:
+    """The actions that change the board."""
+    return tuple(action for action in ACTIONS if slide(board, action)[0] != board)
+
+
+def add_tile(board: Board, rng: np.random.Generator) -> Board:
+    """The board with a 2, or seldom a 4, in an empty cell; all empty cells are equally likely."""
+    empty = [(r, c) for r in range(SIZE) for c in range(SIZE) if not board[r][c]]
+    row, column = empty[int(rng.integers(len(empty)))]
+    tile = 4 if rng.random() < FOUR_SHARE else 2
+    return _with_tile(board, row, column, tile)
+
+
+def best_action(board: Board) -> str:
+    """The action with the best outlook: the mean over new tiles of the best position one slide later."""
+    legal = legal_actions(board)
+    return max(legal, key=lambda action: _outlook(slide(board, action)[0])) if legal else ACTIONS[0]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Game2048Config(EnvConfig):
+    """Options of 2048. The default goal can be reached within the default budgets; the game's own needs about 1,000.
+
+    Attributes:
+      goal: tile that ends the episode with success, a power of two from 8 on.
+      reward: "goal" pays 1 for the goal tile; "merges" pays 0.1 log2(1 + sum of the merged tiles) for every slide. In
+        both a slide that changes nothing costs 0.1.
+      shared_dynamics: all members of a group meet the same new tiles.
+    """
+
+    max_turns: int = 50
+    max_actions: int = 50
+    goal: int = 64
+    reward: str = "goal"
+    shared_dynamics: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse values outside their range, and a goal that the budgets do not allow."""
+        super().__post_init__()
+        if self.goal < 8 or self.goal & (self.goal - 1):
+            raise ValueError(f"goal={self.goal}: use a power of two, 8 or more")
+        if self.reward not in REWARDS:
+            raise ValueError(f"reward={self.reward!r}: use one of {', '.join(REWARDS)}")
+        budget = min(self.max_actions, self.max_turns * self.max_actions_per_turn)
+        if self.goal > 4 * (budget + 2):
+            raise ValueError(
+                f"goal={self.goal}: all tiles of {budget} slides sum up to {4 * (budget + 2)} at most; lower it, or "
+                "raise max_actions, max_turns or max_actions_per_turn"
+            )
+
+
+class Game2048(TextEnv):
+    """Reach the goal tile. A board without a legal slide ends the episode too.
+
+    ``info`` has, beside the common entries, ``max_tile``, ``score`` (sum of all merged tiles so far) and ``stuck``.
+    """
+
+    name: ClassVar[str] = "game_2048"
+    Config: ClassVar[type[Game2048Config]] = Game2048Config
+
+    def __init__(self, config: Game2048Config) -> None:
+        """Make an environment that still has to be reset."""
+        self.config: Game2048Config = config
+        self._board: Board | None = None
+        self._done = True
+
+    def reset(self, seed: int, member: int = 0) -> Observation:
+        """Begin with the two tiles of ``seed``; the new tiles come from ``(seed, member)``."""
+        self._begin(seed, dynamics_rng(seed, 0 if self.config.shared_dynamics else member))
+        return self._observe()
+
+    def step(self, answer: str) -> StepResult:
+        """Slide; see ``TextEnv.step``."""
+        if self._done:
+            raise RuntimeError("the episode is over or was never begun: call reset")
+        config = self.config
+        parsed = split_actions(
+            answer, separator=config.action_separator, limit=config.max_actions_per_turn, names=ACTIONS
+        )
+        before, reward = self.board, 0.0
+        for action in parsed.actions[: config.max_actions - self._actions]:
+            reward += self._slide(ACTIONS[action])
+            if self._won or not legal_actions(self.board):
+                break
+        self._turns += 1
+        stuck = not legal_actions(self.board)
+        terminated = self._won or stuck
+        truncated = not terminated and (self._turns >= config.max_turns or self._actions >= config.max_actions)
+        self._done = terminated or truncated
+        info: dict[str, Any] = {
+            "success": self._won,
+            "action_is_valid": parsed.valid,
+            "action_is_effective": self.board != before,
+            "max_tile": max(map(max, self.board)),
+            "score": self._score,
+            "stuck": stuck,
+        }
+        return StepResult(self._observe(), reward=reward, terminated=terminated, truncated=truncated, info=info)
+
+    def instructions(self) -> str:
+        """Task description; the terse one is empty, tiny policies know the task from their warm start."""
+        config = self.config
+        if config.instructions == "terse":
+            return ""
+        limit = config.max_actions_per_turn
+        separator = "a space" if config.action_separator == " " else f'"{config.action_separator}"'
+        answers = "An answer is one of them."
+        if limit > 1:
+            example = join_actions(("left", "down"), config.action_separator)
+            answers = f"An answer holds at most {limit} of them, with {separator} between two, for example: {example}"
+        pay = f"The tile {config.goal} pays 1"
+        if config.reward == "merges":
+            pay = "Each slide pays 0.1 log2(1 + sum of the merged tiles)"
+        return "\n".join(
+            (
+                f"Play 2048 on a board of {SIZE} x {SIZE} cells until a tile shows {config.goal}.",
+                "A slide pushes all tiles to one side; two equal tiles that meet become one with their sum. After a "
+                f"slide that changes the board a new tile appears in an empty cell: 2, or seldom 4. {pay}, and a slide "
+                f"that changes nothing costs {IDLE_COST}.",
+                "The state shows the rows from the top; a dot is an empty cell.",
+                f"Actions: {', '.join(ACTIONS)}. {answers}",
+                f"Limits: {config.max_turns} turns and {config.max_actions} actions in all.",
+            )
+        )
+
+    def canonical(self) -> str:
+        """The board at the start."""
+        if self._board is None:
+            raise RuntimeError("no episode was begun: call reset")
+        return render(self._start)
+
+    def demonstrate(self, rng: np.random.Generator, *, skill: float) -> Demonstration:
+        """Name the largest tile and the slides that change something, and make the best one, or carelessly any.
+
+        One slide at a time, since nobody knows the new tile.
+        """
+        legal = legal_actions(self.board)
+        action = best_action(self.board) if rng.random() < skill else ACTIONS[int(rng.integers(len(ACTIONS)))]
+        largest = max(map(max, self.board))
+        row = next(index for index, tiles in enumerate(self.board, start=1) if largest in tiles)
+        parts = (f"largest {largest} in row {row}", f"can go {' '.join(legal)}", f"so {action}")
+        return Demonstration(reasoning=with_fillers(parts, rng), answer=action)
+
+    def replay(self, plan: Sequence[str], *, seed: int, member: int, draws: int) -> np.ndarray:
+        """Play a one-turn plan ``draws`` times with fresh tiles; see ``TextEnv.replay``."""
+        check_replay(self.name, self.config, plan, draws)
+        rng = replay_rng(seed, member)
+        rewards = np.zeros(draws)
+        game = Game2048(self.config)
+        for draw in range(draws if plan else 0):
+            game._begin(seed, rng)
+            rewards[draw] = game.step(plan[0]).reward
+        return rewards
+
+    @property
+    def board(self) -> Board:
+        """The board as it is now."""
+        if self._board is None:
+            raise RuntimeError("no episode was begun: call reset")
+        return self._board
+
+    def _begin(self, seed: int, rng: np.random.Generator) -> None:
+        self._start = self._board = _start_of_seed(self.config, seed)
+        self._rng = rng
+        self._turns = self._actions = self._score = 0
+        self._won = self._done = False
+
+    def _slide(self, action: str) -> float:
+        """Slide once; the reward."""
+        self._actions += 1
+        moved, gained = slide(self.board, action)
+        if moved == self.board:
+            return -IDLE_COST
+        self._won = max(map(max, moved)) >= self.config.goal
+        self._score += gained
+        self._board = add_tile(moved, self._rng)
+        return float(self._won) if self.config.reward == "goal" else 0.1 * math.log2(1 + gained)
+
+    def _observe(self) -> Observation:
+        return Observation(f"{render(self.board)}\nLargest tile: {max(map(max, self.board))}")
+
+
+def render(board: Board) -> str:
+    """Rows of tiles with blanks between them, a dot for an empty cell."""
+    return "\n".join(" ".join(str(tile) if tile else "." for tile in row) for row in board)
+
+
+@lru_cache(maxsize=4096)
+def _start_of_seed(config: Game2048Config, seed: int) -> Board:
+    """Two tiles on an empty board. Cached, since all members of a group share it."""
+    empty: Board = ((0,) * SIZE,) * SIZE
+    return draw_instance(
+        lambda rng: add_tile(add_tile(empty, rng), rng),
+        render,
+        seed=seed,
+        split=config.split,
+        validation_percent=config.validation_percent,
+    )
+
+
+def _outlook(board: Board) -> float:
+    """Mean value of a board over the places of a new 2, each followed by the best slide."""
+    empty = [(r, c) for r in range(SIZE) for c in range(SIZE) if not board[r][c]]
+    total = 0.0
+    for row, column in empty:
+        after = _with_tile(board, row, column, 2)
+        total += max((_value(slide(after, action)[0]) for action in legal_actions(after)), default=0.0)
+    return total / len(empty)
+
+
+def _value(board: Board) -> float:
+    """Sum of squares: a merge always raises it. For the near goals of a short episode no other weights did better."""
+    return float(sum(tile * tile for row in board for tile in row))
+
+
+def _with_tile(board: Board, row: int, column: int, tile: int) -> Board:
+    line = (*board[row][:column], tile, *board[row][column + 1 :])
+    return (*board[:row], line, *board[row + 1 :])
