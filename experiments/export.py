@@ -1,4 +1,4 @@
-"""Write a saved step of a run as a Hugging Face folder: weights, config and tokenizer.
+"""Write a saved step of a run as a Hugging Face folder: weights (adapters merged), config and tokenizer.
 
 python -m experiments.export run=runs/x to=exported              # the newest complete checkpoint
 python -m experiments.export run=runs/x to=exported step=60 dtype=bfloat16
@@ -16,6 +16,7 @@ from experiments._main import run_main
 from experiments.evaluate import saved_step
 from ragen_jax.config.serial import read_config
 from ragen_jax.models.convert import save_model
+from ragen_jax.models.lora import merge_adapters
 from ragen_jax.training.build import run_params
 from ragen_jax.training.policies import chat_format, network, tokenizer_folder
 from ragen_jax.training.run_folder import RunFolder
@@ -39,7 +40,7 @@ def main(argv: Sequence[str]) -> None:
     folder = save_model(
         values["to"],
         model,
-        run_params(run, model, step),
+        merge_adapters(run_params(run, model, step), model),
         tokenizer_folder=tokenizer_folder(config),
         eos_token_id=chat.tokenizer.end_of_turn_id,
         pad_token_id=chat.tokenizer.pad_id,

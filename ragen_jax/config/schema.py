@@ -49,6 +49,10 @@ class ModelSection:
         policy.
       compute_dtype: dtype of activations; log-probs, softmax and losses are float32 always.
       param_dtype: dtype of the parameters; with "bfloat16" the optimiser keeps a float32 master copy.
+      lora_rank: train low-rank adapters of this rank and keep the policy's other parameters, 0 = train everything. The
+        unchanged base is the reference of a KL term.
+      lora_alpha: adapters are scaled by ``lora_alpha / lora_rank``.
+      lora_targets: projections with an adapter, of query, key, value, output, gate, up, down.
     """
 
     preset: str = "tiny"
@@ -58,6 +62,9 @@ class ModelSection:
     critic_preset: str = "tiny-critic"
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     param_dtype: Literal["float32", "bfloat16"] = "float32"
+    lora_rank: int = 0
+    lora_alpha: float = 64.0
+    lora_targets: tuple[str, ...] = ("query", "key", "value", "output", "gate", "up", "down")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -237,6 +237,29 @@ def _batches(config: Config) -> Iterator[str]:
         )
 
 
+def _adapters(config: Config) -> Iterator[str]:
+    from ragen_jax.models.lora import TARGETS
+
+    model, default = config.model, type(config.model)()
+    if model.lora_rank < 0:
+        yield f"model.lora_rank={model.lora_rank} is too small; use 0 (train everything) or a rank of 1 or more"
+    if model.lora_rank == 0:
+        for name in ("lora_alpha", "lora_targets"):
+            if getattr(model, name) != getattr(default, name):
+                yield f"model.{name}={getattr(model, name)} has no effect with model.lora_rank=0; set a rank"
+        return
+    if model.lora_alpha <= 0:
+        yield f"model.lora_alpha={model.lora_alpha} must be above 0"
+    unknown = [name for name in model.lora_targets if name not in TARGETS]
+    if unknown or not model.lora_targets:
+        yield f"model.lora_targets={model.lora_targets}: choose from {', '.join(TARGETS)}"
+    if config.probe.every:
+        yield (
+            f"probe.every={config.probe.every} accounts for gradients of all parameters, but model.lora_rank="
+            f"{model.lora_rank} trains adapters only; use probe.every=0 or model.lora_rank=0"
+        )
+
+
 def _model(config: Config) -> Iterator[str]:
     from ragen_jax.models.config import PRESETS
 
@@ -252,6 +275,7 @@ def _model(config: Config) -> Iterator[str]:
         )
     if model.tokenizer and not (Path(model.tokenizer) / "tokenizer.json").is_file():
         yield f"model.tokenizer={model.tokenizer} has no tokenizer.json; name the folder of a Hugging Face tokenizer"
+    yield from _adapters(config)
     if model.param_dtype == "bfloat16" and model.compute_dtype == "float32":
         yield (
             "model.param_dtype=bfloat16 with model.compute_dtype=float32 would compute in more digits than the "

@@ -24,6 +24,7 @@ from ragen_jax.core.masking import aggregate
 from ragen_jax.learner.optimizer import apply_changes
 from ragen_jax.learner.score import ScoreConfig, group_values, response_log_probs
 from ragen_jax.models.config import ModelConfig
+from ragen_jax.models.lora import trainable, with_trainable
 from ragen_jax.models.sharding import replicated, row_sharding, shardings
 from ragen_jax.types import Array, LearnerBatch, ObjectiveTerms, Params, TrainState
 
@@ -173,12 +174,13 @@ def accumulate(
       mesh: devices.
 
     Returns:
-      (actor gradient, critic gradient or None), summed terms, summed statistics.
+      (actor gradient of what is trained, critic gradient or None), summed terms, summed statistics.
     """
     micro = settings.micro_groups
+    trained = trainable(state.params)
 
-    def actor_loss(params: Params, part: LearnerBatch) -> tuple[jax.Array, tuple[ObjectiveTerms, UpdateSums]]:
-        terms, sums = actor_terms(params, settings, part, denominator)
+    def actor_loss(trained: Params, part: LearnerBatch) -> tuple[jax.Array, tuple[ObjectiveTerms, UpdateSums]]:
+        terms, sums = actor_terms(with_trainable(state.params, trained), settings, part, denominator)
         terms = jax.tree.map(lambda term: term * loss_scale, terms)
         return terms.actor, (terms, sums)
 
@@ -191,7 +193,7 @@ def accumulate(
         groups = order[jnp.minimum(position, order.shape[0] - 1)]
         part = jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x[groups], row_sharding(mesh)), batch)
         part = dataclasses.replace(part, weights=part.weights * (position < count)[:, None])
-        actor_gradient, (part_terms, part_sums) = jax.grad(actor_loss, has_aux=True)(state.params, part)
+        actor_gradient, (part_terms, part_sums) = jax.grad(actor_loss, has_aux=True)(trained, part)
         critic_gradient = None
         if settings.critic is not None:
             (value, clipped), critic_gradient = jax.value_and_grad(critic_loss, has_aux=True)(state.critic_params, part)
@@ -206,7 +208,7 @@ def accumulate(
 
     zero = jnp.zeros((), jnp.float32)
     start = (
-        jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.float32), (state.params, state.critic_params)),
+        jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.float32), (trained, state.critic_params)),
         ObjectiveTerms(task=zero, kl=zero, entropy=zero, value=zero),
         UpdateSums(*(zero,) * len(dataclasses.fields(UpdateSums))),
     )
@@ -262,8 +264,10 @@ def build_update(
         norm = optax.tree.norm(actor_gradient)
         finite = jnp.isfinite(norm) & jnp.isfinite(terms.actor)
         applied = norm > 0
-        params, opt_state = _descend(actor_optimizer, actor_gradient, (state.params, state.opt_state), where=applied)
-        new = dataclasses.replace(state, params=params, opt_state=opt_state)
+        trained, opt_state = _descend(
+            actor_optimizer, actor_gradient, (trainable(state.params), state.opt_state), where=applied
+        )
+        new = dataclasses.replace(state, params=with_trainable(state.params, trained), opt_state=opt_state)
         tokens = jnp.maximum(sums.tokens, 1.0)
         metrics = {
             "loss/task": terms.task,

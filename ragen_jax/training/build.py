@@ -24,9 +24,10 @@ from ragen_jax.learner.checkpoint import Checkpointer
 from ragen_jax.learner.optimizer import adam, with_master
 from ragen_jax.learner.prepare import PrepareConfig
 from ragen_jax.learner.score import ScoreConfig
-from ragen_jax.learner.state import abstract_state, build_state
+from ragen_jax.learner.state import abstract_state, build_state, describe_state
 from ragen_jax.learner.update import UpdateConfig, build_update
 from ragen_jax.models.config import ModelConfig
+from ragen_jax.models.lora import merge_adapters, without_adapters
 from ragen_jax.models.sharding import make_mesh, placement, shardings
 from ragen_jax.models.transformer import init_params
 from ragen_jax.models.value_head import init_critic
@@ -45,6 +46,7 @@ from ragen_jax.training.policies import (
     is_hf_folder,
     network,
     same_shapes,
+    with_new_adapters,
 )
 from ragen_jax.training.run_folder import RunFolder
 from ragen_jax.training.shaping import add_overlong
@@ -71,7 +73,8 @@ class Components:
       validation_pool: validation environments, as many groups as one chunk of the validation set.
       validation_seeds: distinct validation prompts.
       state: state of step 0.
-      reference: frozen copy of the first parameters, or None without a KL term and a gradient probe.
+      reference: frozen copy of the first parameters, or None without a KL term and a gradient probe, and with adapters,
+        whose base is the reference.
       scorer: frozen parameters that cross-score reasonings (``collapse.scorer``), or None for the current policy.
       update: the compiled update.
     """
@@ -90,6 +93,10 @@ class Components:
     reference: Params | None
     scorer: Params | None
     update: Callable[..., tuple[TrainState, dict[str, jax.Array]]]
+
+    def reference_params(self, state: TrainState) -> Params | None:
+        """Parameters of the reference policy of a KL term: a frozen copy, or the base below the adapters."""
+        return without_adapters(state.params) if "adapters" in state.params else self.reference
 
     def sampler(self, params: Params, *, version: int, temperature: float | None = None) -> Sampler:
         """A policy that samples from some parameters, at the rollout temperature unless another is given."""
@@ -167,11 +174,12 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
     params = _first_params(config, model, chat, mesh, say)
     critic_params = None
     if critic is not None:
-        start = params if config.model.critic_preset == "policy" else None
+        start = without_adapters(params) if config.model.critic_preset == "policy" else None
         critic_params = in_dtype(init_critic(critic, jax.random.key(config.seed + 1), decoder=start), config)
     actor_optimizer, critic_optimizer = _optimizers(config, critic)
     state = build_state(params, critic_params, actor_optimizer, critic_optimizer, mesh=mesh)
-    initial = jax.tree.map(jnp.copy, state.params) if needs_initial(config) else None
+    frozen = _has_reference(config) or config.collapse.scorer == "initial"
+    initial = jax.tree.map(jnp.copy, state.params) if frozen else None
     update_settings = UpdateConfig(
         model=model, critic=critic, scoring=scoring, algorithm=config.algorithm, micro_groups=config.micro_groups
     )
@@ -196,7 +204,7 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
             walk=VALIDATION_WALK,
         ),
         state=state,
-        reference=initial if config.algorithm.kl_coef or config.probe.every else None,
+        reference=initial if _has_reference(config) else None,
         scorer=_scorer(config, model, initial, mesh),
         update=build_update(update_settings, actor_optimizer, critic_optimizer, state, mesh=mesh),
     )
@@ -282,7 +290,7 @@ def _prepare_config(config: Config, *, max_turns: int) -> PrepareConfig:
 
 
 def run_params(run: RunFolder, model: ModelConfig, step: int | None = None) -> Params:
-    """Policy parameters of a run's saved step (the newest complete one by default).
+    """Policy parameters of a run's saved step (the newest complete one by default), adapters apart if it has some.
 
     Raises:
       ValueError: no such checkpoint, or the run trained another network.
@@ -292,8 +300,15 @@ def run_params(run: RunFolder, model: ModelConfig, step: int | None = None) -> P
         raise ValueError(f"{run.path} trained model {config.model.preset!r}, this run wants {model.name!r}")
     mesh = make_mesh(data=1)
     critic = _critic(config, model)
-    critic_params = None if critic is None else init_critic(critic, jax.random.key(0))
-    state = build_state(init_params(model, jax.random.key(0)), critic_params, *_optimizers(config, critic), mesh=mesh)
+
+    def shapes() -> tuple[Params, Params | None]:
+        key = jax.random.key(0)
+        critic_params = None if critic is None else in_dtype(init_critic(critic, key), config)
+        return with_new_adapters(in_dtype(init_params(model, key), config), config), critic_params
+
+    params, critic_params = jax.eval_shape(shapes)
+    actor_optimizer, critic_optimizer = _optimizers(config, critic)
+    state = describe_state(params, critic_params, actor_optimizer, critic_optimizer)
     with Checkpointer(run.checkpoints, keep=config.checkpoint.keep) as checkpointer:
         chosen = checkpointer.latest() if step is None else step
         if chosen is None:
@@ -307,7 +322,11 @@ def _first_params(
     """The policy's first parameters, on the devices of a mesh."""
 
     def newest(path: Path, wanted: ModelConfig) -> Params:
-        return run_params(RunFolder.open(path), wanted)
+        run = RunFolder.open(path)
+        trained = network(from_json(run.config_json()))
+        if not same_shapes(trained, wanted):
+            raise ValueError(f"{path} trained model {trained.name!r}, this run wants {wanted.name!r}")
+        return merge_adapters(run_params(run, trained), trained)
 
     params = first_params(config, model, chat, say=say, run_params=newest, place=placement(mesh))
     return jax.device_put(params, shardings(params, mesh))
@@ -316,11 +335,16 @@ def _first_params(
 def needs_initial(config: Config) -> bool:
     """True when a run needs what ``model.init`` names also after a resume.
 
-    That is so for a KL reference (the gradient probe has one too), for a scorer that is frozen at the first parameters,
-    and for a Hugging Face folder, whose shapes and tokenizer the run takes.
+    That is so for a KL reference (the gradient probe has one too; with adapters it is the base, which the checkpoint
+    holds), for a scorer that is frozen at the first parameters, and for a Hugging Face folder, whose shapes and
+    tokenizer the run takes.
     """
-    frozen = config.algorithm.kl_coef > 0 or config.probe.every > 0 or config.collapse.scorer == "initial"
-    return frozen or is_hf_folder(config.model.init)
+    return _has_reference(config) or config.collapse.scorer == "initial" or is_hf_folder(config.model.init)
+
+
+def _has_reference(config: Config) -> bool:
+    """True when a run keeps a copy of its first parameters as reference."""
+    return config.model.lora_rank == 0 and (config.algorithm.kl_coef > 0 or config.probe.every > 0)
 
 
 def _scorer(config: Config, model: ModelConfig, initial: Params | None, mesh: Mesh) -> Params | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,9 +17,12 @@ from jax.sharding import AbstractMesh, Mesh
 from ragen_jax.config.schema import Config
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.head import CHUNK
+from ragen_jax.models.lora import trainable
 from ragen_jax.models.sharding import AXES, shardings
 from ragen_jax.models.transformer import init_params
 from ragen_jax.models.value_head import init_critic
+from ragen_jax.training.policies import with_new_adapters
+from ragen_jax.types import Params
 
 GIB = 1024**3
 
@@ -83,12 +85,13 @@ def memory_plan(
       mesh: devices, real or only described.
     """
     shards = mesh.shape["data"] * mesh.shape["fsdp"]
-    policy = _Network(model, jnp.dtype(config.model.param_dtype).itemsize, mesh, init_params)
+    width = jnp.dtype(config.model.param_dtype).itemsize
+    policy = _Network(lambda: with_new_adapters(init_params(model, jax.random.key(0)), config), width, mesh)
     parts = [*_resident(config, "policy", policy)]
     if critic is not None:
-        network = _Network(critic, policy.width, mesh, lambda shape, key: init_critic(shape, key)["decoder"])
+        network = _Network(lambda: init_critic(critic, jax.random.key(0)), width, mesh)
         parts += _resident(config, "critic", network)
-    if config.algorithm.kl_coef or config.collapse.scorer == "initial":
+    if (config.algorithm.kl_coef and not config.model.lora_rank) or config.collapse.scorer == "initial":
         parts.append(Part("resident", "first parameters (reference, scorer)", policy.parameters))
     elif config.collapse.scorer != "current":
         parts.append(Part("resident", "parameters of the frozen scorer", policy.parameters))
@@ -137,17 +140,19 @@ def check_memory(plan: MemoryPlan, mesh: Mesh) -> None:
 class _Network:
     """Bytes of a network on each device."""
 
-    def __init__(
-        self, config: ModelConfig, width: int, mesh: Mesh | AbstractMesh, init: Callable[[ModelConfig, jax.Array], Any]
-    ) -> None:
-        shapes = jax.eval_shape(lambda: init(config, jax.random.key(0)))
-        layout = shardings(shapes, mesh)
-        self.width = width
-        self.trained = sum(
-            math.prod(where.shard_shape(leaf.shape))
-            for leaf, where in zip(jax.tree.leaves(shapes), jax.tree.leaves(layout), strict=True)
-        )
-        self.parameters = self.trained * width
+    def __init__(self, init: Callable[[], Params], width: int, mesh: Mesh | AbstractMesh) -> None:
+        shapes = jax.eval_shape(init)
+        self.trained = _entries(trainable(shapes), mesh)
+        self.parameters = _entries(shapes, mesh) * width
+
+
+def _entries(shapes: Params, mesh: Mesh | AbstractMesh) -> int:
+    """Entries of all leaves on each device."""
+    layout = shardings(shapes, mesh)
+    return sum(
+        math.prod(where.shard_shape(leaf.shape))
+        for leaf, where in zip(jax.tree.leaves(shapes), jax.tree.leaves(layout), strict=True)
+    )
 
 
 class _Sizes:

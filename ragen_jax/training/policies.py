@@ -15,6 +15,7 @@ from ragen_jax.config.schema import Config
 from ragen_jax.models.config import ModelConfig, model_config
 from ragen_jax.models.convert import load_model
 from ragen_jax.models.hf_config import read_model_config
+from ragen_jax.models.lora import add_adapters, with_adapters
 from ragen_jax.models.transformer import init_params
 from ragen_jax.rollout.prompting import ChatFormat
 from ragen_jax.rollout.tokenizer import TINY_FOLDER, Tokenizer
@@ -22,6 +23,7 @@ from ragen_jax.training.warm_start import load_policy, policy_key, recipe, warm_
 from ragen_jax.types import Array, Params
 
 BUNDLED_POLICY = Path(__file__).parent.parent / "assets" / "tiny_policy"
+_ADAPTERS = 1  # folded into the run's key for the first adapters
 Place = Callable[[str, np.ndarray], Array]
 
 
@@ -38,6 +40,12 @@ def network(config: Config) -> ModelConfig:
       ValueError: ``model.preset=folder`` without such a folder, or a preset of other shapes than the folder's.
       KeyError: an unknown preset.
     """
+    section = config.model
+    base = _base_network(config)
+    return with_adapters(base, rank=section.lora_rank, alpha=section.lora_alpha) if section.lora_rank else base
+
+
+def _base_network(config: Config) -> ModelConfig:
     section = config.model
     found = read_model_config(section.init) if is_hf_folder(section.init) else None
     if section.preset == "folder":
@@ -100,19 +108,41 @@ def first_params(
     run_params: Callable[[Path, ModelConfig], Params],
     place: Place | None = None,
 ) -> Params:
-    """Parameters of the policy before the first step.
+    """Parameters of the policy before the first step, new adapters included where the configuration has some.
 
     Args:
       config: the configuration.
       model: from :func:`network`.
       chat: from :func:`chat_format`.
       say: is told in words about what takes time.
-      run_params: reads the newest parameters of a run folder.
+      run_params: reads the newest parameters of a run folder, adapters merged.
       place: puts a leaf of a Hugging Face model on its devices as soon as it is read.
 
     Raises:
       ValueError: what was named does not fit the configuration.
     """
+    base = _base_params(config, dataclasses.replace(model, adapter_scale=0.0), chat, say, run_params, place)
+    return with_new_adapters(base, config)
+
+
+def with_new_adapters(base: Params, config: Config) -> Params:
+    """The parameters with the adapters that a configuration asks for, or as they are."""
+    section = config.model
+    if not section.lora_rank:
+        return base
+    key = jax.random.fold_in(jax.random.key(config.seed), _ADAPTERS)
+    return add_adapters(base, key, rank=section.lora_rank, targets=section.lora_targets)
+
+
+def _base_params(
+    config: Config,
+    model: ModelConfig,
+    chat: ChatFormat,
+    say: Callable[[str], None],
+    run_params: Callable[[Path, ModelConfig], Params],
+    place: Place | None,
+) -> Params:
+    """Parameters without adapters; see :func:`first_params`."""
     init = config.model.init
     if init == "random":
         return in_dtype(init_params(model, jax.random.key(config.seed)), config)
@@ -142,7 +172,7 @@ def first_params(
 
 def warm_start_key(config: Config) -> str:
     """Content hash of the warm start that a configuration names."""
-    return _warm_start_key(config, network(config), chat_format(config), seed=0)
+    return _warm_start_key(config, _base_network(config), chat_format(config), seed=0)
 
 
 def _warm_start_key(config: Config, model: ModelConfig, chat: ChatFormat, *, seed: int) -> str:
@@ -170,7 +200,8 @@ def _bundled(config: Config, model: ModelConfig, chat: ChatFormat) -> Params:
 
 def same_shapes(first: ModelConfig, second: ModelConfig) -> bool:
     """True when two networks differ at most in name, stated context and the scale of random weights."""
-    alike = dataclasses.replace(first, name=second.name, init_scale=second.init_scale, max_context=second.max_context)
+    names = ("name", "init_scale", "max_context", "adapter_scale")
+    alike = dataclasses.replace(first, **{name: getattr(second, name) for name in names})
     return alike == second
 
 

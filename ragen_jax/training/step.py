@@ -99,8 +99,9 @@ def _prepare(
             state.critic_params, parts.critic, *inputs, config.micro_groups, config.model.compute_dtype
         )
         values = np.asarray(jax.device_get(values)).reshape(rows)
-    if parts.reference is not None and (config.algorithm.kl_coef or probed):
-        ref_log_probs = score(parts.reference, parts.model, parts.scoring, *inputs, config.micro_groups)
+    reference = parts.reference_params(state)
+    if reference is not None and (config.algorithm.kl_coef or probed):
+        ref_log_probs = score(reference, parts.model, parts.scoring, *inputs, config.micro_groups)
         ref_log_probs = np.asarray(jax.device_get(ref_log_probs)).reshape(rows)
     return prepare(batch, result, parts.prepare, values=values, ref_log_probs=ref_log_probs)
 

@@ -16,11 +16,13 @@ from experiments import export
 from ragen_jax.config import Config, compose, validate
 from ragen_jax.learner.optimizer import adam, apply_changes, with_master
 from ragen_jax.models.convert import load_model
+from ragen_jax.models.lora import merge_adapters
 from ragen_jax.rollout.tokenizer import TINY_FOLDER
 from ragen_jax.training.build import build, run_params
 from ragen_jax.training.loop import train
 from ragen_jax.training.policies import chat_format, is_hf_folder, network
 from ragen_jax.training.run_folder import RunFolder
+from ragen_jax.training.step import learn
 from tests.models.hf_fixtures import KINDS, tensors, write_checkpoint
 
 
@@ -144,3 +146,61 @@ def test_a_tokenizer_larger_than_the_embedding_is_refused(tmp_path: Path) -> Non
 def test_export_refuses(argv: list[str], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         export.read_options(argv)
+
+
+def test_adapters_alone_are_trained_and_merged_on_export(tmp_path: Path) -> None:
+    config = _config(_hf_folder(tmp_path / "hf"))
+    model = dataclasses.replace(config.model, lora_rank=2, lora_targets=("query", "down"))
+    algorithm = dataclasses.replace(config.algorithm, kl_coef=0.1)
+    optim = dataclasses.replace(config.optim, lr=1e-2)
+    config = dataclasses.replace(
+        config, model=model, algorithm=algorithm, optim=optim, folder=str(tmp_path / "run"), steps=3
+    )
+    outcome = train(config, writers=())
+    _, base = load_model(tmp_path / "hf")
+    params = outcome.state.params
+    for name in ("embedding", "final_norm"):
+        np.testing.assert_array_equal(params[name], base[name])
+    np.testing.assert_array_equal(params["layers"]["query"], base["layers"]["query"])
+    assert set(params["adapters"]) == {"query_a", "query_b", "down_a", "down_b"}
+    assert float(jnp.abs(params["adapters"]["query_b"]).max()) > 0
+    moments = jax.tree.leaves(outcome.state.opt_state)
+    assert max(leaf.size for leaf in moments) < base["embedding"].size
+    export.main([f"run={outcome.folder.path}", f"to={tmp_path / 'exported'}"])
+    _, merged = load_model(tmp_path / "exported")
+    expected = merge_adapters(params, network(config))
+    np.testing.assert_array_equal(merged["layers"]["down"], expected["layers"]["down"])
+    # A further run begins from the merged parameters of this one.
+    again = dataclasses.replace(_config(tmp_path / "hf"), model=dataclasses.replace(model, init=str(tmp_path / "run")))
+    again = dataclasses.replace(again, model=dataclasses.replace(again.model, tokenizer=str(TINY_FOLDER)))
+    with pytest.raises(ValueError, match=r"model\.preset=folder"):
+        build(again)
+
+
+def test_a_kl_to_the_base_is_zero_at_first(tmp_path: Path) -> None:
+    config = _config(_hf_folder(tmp_path / "hf"))
+    model = dataclasses.replace(config.model, lora_rank=2)
+    config = dataclasses.replace(config, model=model, algorithm=dataclasses.replace(config.algorithm, kl_coef=0.1))
+    parts = build(config)
+    assert parts.reference is None
+    reference = parts.reference_params(parts.state)
+    assert reference is not None and "adapters" not in reference
+    rollout = parts.training_rollout(parts.sampler(parts.state.params, version=0), 0)
+    metrics = learn(parts, parts.state, rollout).metrics
+    parts.close()
+    assert metrics["policy/reference_k3_token_nats"] == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"lora_alpha": 3.0}, "lora_alpha=3.0 has no effect with model.lora_rank=0"),
+        ({"lora_rank": -1}, "lora_rank=-1"),
+        ({"lora_rank": 2, "lora_targets": ("attention",)}, "choose from query"),
+        ({"lora_rank": 2, "lora_alpha": 0.0}, "must be above 0"),
+    ],
+)
+def test_wrong_adapters_are_refused(tmp_path: Path, change: dict[str, object], sentence: str) -> None:
+    config = _config(_hf_folder(tmp_path / "hf"))
+    with pytest.raises(ValueError, match=sentence):
+        validate(dataclasses.replace(config, model=dataclasses.replace(config.model, **change)))
