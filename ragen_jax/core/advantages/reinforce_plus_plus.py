@@ -1,8 +1,8 @@
 """REINFORCE++: rewards to go without a critic, and its form with the group's mean as baseline.
 
-Both are whitened over the batch as a second step (``core.masked_whiten``), which is the only scaling they have. With a KL
-in the reward, one flat group is not blown up by it; a batch of nothing but flat groups is, since the KL is then the only
-spread there is, and wants a filter that drops them.
+Both are whitened over the batch as a second step (``core.masked_whiten``), which is the only scaling they have. With
+a KL in the reward, one flat group is not blown up by it; a batch of nothing but flat groups is, since the KL is then
+the only spread there is, and wants a filter that drops them.
 """
 
 from __future__ import annotations
