@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments import algorithms, interventions, quartiles
+from experiments import aggregation, algorithms, format_validity, interventions, quartiles
 from experiments._arms import ArmsExperiment, plan, small_result, table
 from experiments._runner import Variant
 from ragen_jax.config import flatten
@@ -72,3 +72,15 @@ def test_algorithms_share_aggregation_and_differ_in_the_filter() -> None:
     assert _differences(variants[:2]) == {"filter.rule", "filter.max_empty_steps"}
     with pytest.raises(KeyError, match="gpro"):
         plan(algorithms.experiment(["gpro"]), ["--tiny"])
+
+
+def test_aggregation_arms_differ_in_the_aggregation_only() -> None:
+    variants, _, _ = plan(aggregation.EXPERIMENT, ["--tiny"])
+    assert _differences(variants) == {"algorithm.aggregation", "algorithm.center_tokens"}
+
+
+def test_format_arms_differ_in_filter_and_penalty_only() -> None:
+    variants, _, _ = plan(format_validity.EXPERIMENT, ["--tiny"])
+    expected = {"filter.rule", "filter.max_empty_steps", "filter.count_penalty", "rollout.format_penalty"}
+    assert _differences(variants) == expected
+    assert len({variant.name for variant in variants}) == 5
