@@ -32,6 +32,7 @@ PRESETS = Registry(
         ("metamathqa_retry", "configs.envs.metamathqa:metamathqa_retry"),
         ("rubik", "configs.envs.rubik:rubik"),
         ("game_2048", "configs.envs.game_2048:game_2048"),
+        ("sudoku", "configs.envs.sudoku:sudoku"),
         ("ppo", "configs.algorithms.ppo:ppo"),
         ("ppo_bi_level", "configs.algorithms.ppo:ppo_bi_level"),
         ("grpo", "configs.algorithms.grpo:grpo"),

@@ -37,6 +37,7 @@ ENVS = Registry(
         ("metamathqa_retry", "ragen_jax.envs.metamathqa:MetaMathQARetry"),
         ("rubik", "ragen_jax.envs.rubik:Rubik"),
         ("game_2048", "ragen_jax.envs.game_2048:Game2048"),
+        ("sudoku", "ragen_jax.envs.sudoku:Sudoku"),
     ),
 )
 
