@@ -6,8 +6,8 @@ python -m experiments.slip_table slips=0.0,0.5 n=50 --json save=docs/results/sli
 "best" is exact: value iteration over the true dynamics of each lake, with the action budget of an episode as horizon
 and a look at the state after every action, averaged over the lakes (``FrozenLake.optimal_success_probability``). No
 policy can be better. It may rise again towards slip 1, where a move surely goes to a side, so that one can aim across.
-The solver walks a shortest way and plans anew each turn, without regard to slips; the guesser moves uniformly. Both play
-one episode on each lake; 95 % Wilson intervals.
+The solver walks a shortest way and plans anew each turn, without regard to slips; the guesser moves uniformly. Each
+plays one episode on each lake; 95 % Wilson intervals.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import json
 import logging
+import sys
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -109,8 +110,11 @@ class JsonServer(ThreadingHTTPServer):
     request_queue_size = 128  # connections that may wait; the default of 5 turns bursts away
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection broke; the others go on."""
-        logger.warning("the connection of %s broke", client_address, exc_info=True)
+        """Log what happened; the other connections go on. A client that has left is no fault."""
+        left = isinstance(sys.exception(), ConnectionError)
+        logger.log(
+            logging.DEBUG if left else logging.WARNING, "the connection of %s broke", client_address, exc_info=True
+        )
 
     @property
     def url(self) -> str:
@@ -145,9 +149,21 @@ class JsonHandler(BaseHTTPRequestHandler):
 
     def send_json(self, status: int, answer: Mapping[str, Any]) -> None:
         """Answer with a status and an object."""
-        data = json.dumps(answer).encode("ascii")
+        self.send_bytes(status, encode(answer))
+
+    def send_bytes(self, status: int, data: bytes) -> None:
+        """Answer with a status and an object that is encoded already."""
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+
+def encode(answer: Mapping[str, Any]) -> bytes:
+    """An object as JSON.
+
+    Raises:
+      TypeError: something in it is no JSON.
+    """
+    return json.dumps(answer).encode("ascii")  # json escapes the rest

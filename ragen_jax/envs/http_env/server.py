@@ -24,7 +24,7 @@ import numpy as np
 from ragen_jax.envs import env_class, env_config, make_env
 from ragen_jax.envs.base import Observation, TextEnv
 from ragen_jax.envs.http_env.env import COMMON
-from ragen_jax.envs.json_http import JsonHandler, JsonServer, RequestError
+from ragen_jax.envs.json_http import JsonHandler, JsonServer, RequestError, encode
 
 logger = logging.getLogger(__name__)
 
@@ -131,15 +131,17 @@ class _Handler(JsonHandler):
         if self.path not in ("/make", "/reset", "/step", "/demonstrate", "/close"):
             self.send_json(404, {"error": f"no such path {self.path!r}: /make, /reset, /step, /demonstrate, /close"})
             return
+        status, data = 200, b""
         try:
-            self.send_json(200, self.server.answer(self.path, self.read_json()))
+            data = encode(self.server.answer(self.path, self.read_json()))
         except _UnknownIdError as error:
-            self.send_json(404, {"error": str(error)})
+            status, data = 404, encode({"error": str(error)})
         except RequestError as error:
-            self.send_json(400, {"error": str(error)})
+            status, data = 400, encode({"error": str(error)})
         except Exception as error:  # an environment may fail in any way; the client hears how, the others go on
             logger.warning("%s failed", self.path, exc_info=True)
-            self.send_json(500, {"error": f"{type(error).__name__}: {error}"})
+            status, data = 500, encode({"error": f"{type(error).__name__}: {error}"})
+        self.send_bytes(status, data)
 
 
 def _act(env: TextEnv, path: str, body: dict[str, Any]) -> dict[str, Any]:

@@ -269,6 +269,19 @@ def test_an_environment_that_fails_there_fails_here(caplog: pytest.LogCaptureFix
             env.step("x")
 
 
+def test_info_that_is_no_json_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    class Odd(type(make_env("bandit"))):
+        def step(self, answer: str) -> StepResult:
+            result = super().step(answer)
+            return dataclasses.replace(result, info=result.info | {"odd": {1, 2}})
+
+    with serving(EnvServer(Odd, port=0)) as url:
+        env = make_env("http", url=url, max_turns=1, max_actions_per_turn=1, max_actions=1)
+        env.reset(0)
+        with pytest.raises(EnvServerError, match=r"answered 500 .*set is not JSON serializable"):
+            env.step("x")
+
+
 def test_environments_that_nobody_closed_are_dropped_one_by_one() -> None:
     with serving(EnvServer("frozen_lake", port=0, max_envs=2)) as url:
         first, second, third = (make_env("http", url=url) for _ in range(3))

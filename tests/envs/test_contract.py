@@ -1,0 +1,113 @@
+"""What a rollout relies on, for every registered environment: flags, ends, budgets, and text without markers."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+
+import numpy as np
+import pytest
+
+from experiments._env_policies import sheet
+from ragen_jax.envs import StepResult, TextEnv, env_config, make_env
+from ragen_jax.envs.parsing import ANSWER, END_MARKER, THINK
+from ragen_jax.rollout.prompting import UserMessages
+from tests.env_fixtures import every_env
+
+FLAGS = ("success", "action_is_valid", "action_is_effective")
+MARKERS = (*THINK, *ANSWER, END_MARKER)
+
+
+def check(result: StepResult) -> None:
+    assert isinstance(result.reward, float) and math.isfinite(result.reward)
+    assert type(result.terminated) is bool and type(result.truncated) is bool
+    assert not (result.terminated and result.truncated)
+    assert all(type(result.info[flag]) is bool for flag in FLAGS)
+    assert not result.info["success"] or result.terminated
+    numbers = [value for value in result.info.values() if isinstance(value, (int, float, np.number))]
+    assert all(math.isfinite(value) for value in numbers)
+    assert not any(marker in result.observation.text for marker in MARKERS)
+
+
+def episode(env: TextEnv, seed: int, rng: np.random.Generator, act) -> list[StepResult]:
+    """Results of a whole episode; every message that a policy would see is made."""
+    messages = UserMessages(env.config, max_turns=env.config.max_turns, show_rewards=True)
+    observation = env.reset(seed)
+    assert not any(marker in observation.text for marker in MARKERS)
+    assert observation.text in messages.first(observation)
+    shown, results = observation.text, []
+    while not (results and results[-1].done):
+        assert len(results) < env.config.max_turns, "the turn budget did not end the episode"
+        results.append(env.step(act(env, shown, rng)))
+        check(results[-1])
+        shown = results[-1].observation.text
+        assert shown in messages.next(results[-1])
+    return results
+
+
+@every_env
+def test_every_step_of_a_guesser_keeps_the_contract(name: str) -> None:
+    env, rng = make_env(name), np.random.default_rng(0)
+    for seed in range(2 if name == "deepcoder" else 8):
+        episode(env, seed, rng, sheet(name).random.act)
+    with pytest.raises(RuntimeError, match="call reset"):
+        env.step("anything")
+
+
+@every_env
+def test_before_the_first_reset_there_is_no_episode(name: str) -> None:
+    env = make_env(name)
+    with pytest.raises(RuntimeError, match="call reset"):
+        env.step("anything")
+    with pytest.raises(RuntimeError, match="call reset"):
+        env.canonical()
+
+
+@every_env
+def test_nonsense_ends_without_success_or_gain(name: str) -> None:
+    env, rng = make_env(name), np.random.default_rng(0)
+    results = episode(env, 3, rng, lambda env, shown, rng: "no such action, whatever comes")
+    assert not any(result.info["success"] or result.info["action_is_valid"] for result in results)
+    assert sum(result.reward for result in results) <= 0
+
+
+@every_env
+def test_an_episode_leaves_nothing_behind(name: str) -> None:
+    used, rng = make_env(name), np.random.default_rng(0)
+    act = (lambda env, shown, rng: "") if name == "deepcoder" else sheet(name).random.act
+    episode(used, 1, rng, act)
+    fresh = make_env(name)
+    assert used.reset(2).text == fresh.reset(2).text
+    both = [[env.demonstrate(np.random.default_rng(5), skill=1.0) for _ in range(2)] for env in (used, fresh)]
+    assert both[0] == both[1]
+
+
+@every_env
+def test_the_budgets_that_are_told_are_those_that_hold(name: str) -> None:
+    config = env_config(name)
+    if config.max_turns == 1:
+        pytest.skip("episodes of one answer have no other budget")
+    env = make_env(name, max_turns=19, max_actions=17)
+    assert {"19", "17"} <= set(re.findall(r"\d+", env.instructions()))
+    results = episode(env, 3, np.random.default_rng(0), lambda env, shown, rng: "")
+    assert results[-1].truncated and len(results) in (17, 19)
+
+
+@every_env
+def test_the_source_of_rows_is_a_record(name: str) -> None:
+    source = make_env(name).data_source()
+    if source is not None:
+        assert source.rows > 0
+        assert source.kind in ("embedded", "path", "data_dir", "cache")
+        assert re.fullmatch(r"[0-9a-f]{64}", source.sha256)
+        assert f"{source.rows} rows" in source.describe()
+
+
+@every_env
+def test_every_option_is_documented(name: str) -> None:
+    config = type(env_config(name))
+    own = {field.name for field in dataclasses.fields(config)}
+    documented = "".join(base.__doc__ or "" for base in config.__mro__)
+    missing = [option for option in own if not re.search(rf"^ +{option}:", documented, re.MULTILINE)]
+    assert not missing
