@@ -116,7 +116,8 @@ class Game2048Config(EnvConfig):
 class Game2048(TextEnv):
     """Reach the goal tile. A board without a legal slide ends the episode too.
 
-    ``info`` has, beside the common entries, ``max_tile``, ``score`` (sum of all merged tiles so far) and ``stuck``.
+    ``info`` has, beside the common entries, ``max_tile``, ``score`` (sum of all merged tiles so far), ``stuck`` and
+    ``actions_taken``.
     """
 
     name: ClassVar[str] = "game_2048"
@@ -141,9 +142,10 @@ class Game2048(TextEnv):
         parsed = split_actions(
             answer, separator=config.action_separator, limit=config.max_actions_per_turn, names=ACTIONS
         )
-        before, reward = self.board, 0.0
+        before, reward, taken = self.board, 0.0, []
         for action in parsed.actions[: config.max_actions - self._actions]:
             reward += self._slide(ACTIONS[action])
+            taken.append(ACTIONS[action])
             if self._won or not legal_actions(self.board):
                 break
         self._turns += 1
@@ -158,6 +160,7 @@ class Game2048(TextEnv):
             "max_tile": max(map(max, self.board)),
             "score": self._score,
             "stuck": stuck,
+            "actions_taken": tuple(taken),
         }
         return StepResult(self._observe(), reward=reward, terminated=terminated, truncated=truncated, info=info)
 

@@ -164,7 +164,8 @@ class RubikConfig(EnvConfig):
 class Rubik(TextEnv):
     """Solve a 2x2 cube: reward 1 when every face has one colour, which ends the episode; else 0.
 
-    ``info`` has, beside the common entries, ``optimal_length``: quarter turns that the scramble needs.
+    ``info`` has, beside the common entries, ``optimal_length`` (quarter turns that the scramble needs) and
+    ``actions_taken``.
     """
 
     name: ClassVar[str] = "rubik"
@@ -193,13 +194,15 @@ class Rubik(TextEnv):
             answer, separator=config.action_separator, limit=config.max_actions_per_turn, names=TURNS
         )
         cube = before = self.cube
+        taken: list[str] = []
         for action in parsed.actions[: config.max_actions - self._actions]:
             cube = apply_turn(cube, TURNS[action])
-            self._actions += 1
+            taken.append(TURNS[action])
             if is_solved(cube):
                 break
         self._cube = cube
         self._turns += 1
+        self._actions += len(taken)
         solved = is_solved(cube)
         truncated = not solved and (self._turns >= config.max_turns or self._actions >= config.max_actions)
         self._done = solved or truncated
@@ -208,6 +211,7 @@ class Rubik(TextEnv):
             "action_is_valid": parsed.valid,
             "action_is_effective": cube != before,
             "optimal_length": self._distance,
+            "actions_taken": tuple(taken),
         }
         return StepResult(
             Observation(render(cube)), reward=float(solved), terminated=solved, truncated=truncated, info=info

@@ -24,7 +24,7 @@ def check(result: StepResult) -> None:
     assert type(result.terminated) is bool and type(result.truncated) is bool
     assert not (result.terminated and result.truncated)
     assert all(type(result.info[flag]) is bool for flag in FLAGS)
-    assert not result.info["success"] or result.terminated
+    assert not result.info["success"] or result.done
     numbers = [value for value in result.info.values() if isinstance(value, (int, float, np.number))]
     assert all(math.isfinite(value) for value in numbers)
     assert not any(marker in result.observation.text for marker in MARKERS)
@@ -92,6 +92,26 @@ def test_the_budgets_that_are_told_are_those_that_hold(name: str) -> None:
     assert {"19", "17"} <= set(re.findall(r"\d+", env.instructions()))
     results = episode(env, 3, np.random.default_rng(0), lambda env, shown, rng: "")
     assert results[-1].truncated and len(results) in (17, 19)
+
+
+@every_env
+def test_the_actions_left_that_a_policy_is_told_are_those_left(name: str) -> None:
+    """An answer of several actions uses up several."""
+    config = env_config(name)
+    if config.max_actions_per_turn == 1:
+        pytest.skip("every answer is one action")
+    env, rng = make_env(name), np.random.default_rng(1)
+    for seed in range(6):
+        messages = UserMessages(config, max_turns=config.max_turns, show_rewards=False)
+        text = messages.first(env.reset(seed))
+        while True:
+            result = env.step(sheet(name).random.act(env, text, rng))
+            assert isinstance(result.info["actions_taken"], tuple)
+            told = re.search(r"You can still take (-?\d+) action", text)
+            assert told and int(told[1]) >= len(result.info["actions_taken"])
+            text = messages.next(result)
+            if result.done:
+                break
 
 
 @every_env

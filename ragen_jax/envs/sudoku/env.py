@@ -72,7 +72,7 @@ class Sudoku(TextEnv):
     nothing tells whether a placement that the rule allows is right.
 
     ``info`` has, beside the common entries, ``placed`` and ``refused`` (placements of this turn) and ``filled`` (share
-    of the empty cells that hold a digit).
+    of the empty cells that hold a digit), and ``actions_taken``, the refused ones included.
     """
 
     name: ClassVar[str] = "sudoku"
@@ -99,17 +99,17 @@ class Sudoku(TextEnv):
         config = self.config
         placements, valid = self._read(answer)
         before = self.grid
-        placed = 0
+        taken: list[str] = []
         refused: list[str] = []
         for row, column, digit in placements[: config.max_actions - self._actions]:
             cell = (row - 1) * config.size + column - 1
-            self._actions += 1
+            taken.append(f"{row},{column},{digit}")
             if digit == 0 or digit in candidates(self.grid, cell):
                 self._grid = (*self.grid[:cell], digit, *self.grid[cell + 1 :])
-                placed += 1
             else:
-                refused.append(f"{row},{column},{digit}")
+                refused.append(taken[-1])
         self._turns += 1
+        self._actions += len(taken)
         solved = self.grid == self._solution
         truncated = not solved and (self._turns >= config.max_turns or self._actions >= config.max_actions)
         self._done = solved or truncated
@@ -118,9 +118,10 @@ class Sudoku(TextEnv):
             "success": solved,
             "action_is_valid": valid,
             "action_is_effective": self.grid != before,
-            "placed": placed,
+            "placed": len(taken) - len(refused),
             "refused": len(refused),
             "filled": 1 - self.grid.count(0) / config.empty,
+            "actions_taken": tuple(taken),
         }
         text = render(self._puzzle, self.grid)
         if refused:

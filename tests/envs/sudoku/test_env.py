@@ -110,6 +110,7 @@ def test_nothing_before_the_end_tells_whether_a_placement_is_right() -> None:
         for digit in (wrong, env._solution[(row - 1) * 4 + column - 1]):
             env = _env(seed, difficulty="hard")
             result = env.step(f"{row},{column},{digit}")
+            assert result.info.pop("actions_taken") == (f"{row},{column},{digit}",)
             outcomes.append((result.reward, result.done, result.info, result.observation.text.replace(str(digit), "")))
         assert outcomes[0][:3] == outcomes[1][:3]
         compared += 1
