@@ -33,6 +33,8 @@ PRESETS = Registry(
         ("rubik", "configs.envs.rubik:rubik"),
         ("game_2048", "configs.envs.game_2048:game_2048"),
         ("sudoku", "configs.envs.sudoku:sudoku"),
+        ("gymnax_four_rooms", "configs.envs.gymnax:gymnax_four_rooms"),
+        ("gymnax_cart_pole", "configs.envs.gymnax:gymnax_cart_pole"),
         ("ppo", "configs.algorithms.ppo:ppo"),
         ("ppo_bi_level", "configs.algorithms.ppo:ppo_bi_level"),
         ("grpo", "configs.algorithms.grpo:grpo"),

@@ -38,6 +38,8 @@ ENVS = Registry(
         ("rubik", "ragen_jax.envs.rubik:Rubik"),
         ("game_2048", "ragen_jax.envs.game_2048:Game2048"),
         ("sudoku", "ragen_jax.envs.sudoku:Sudoku"),
+        ("gymnax_four_rooms", "ragen_jax.envs.gymnax_adapter:FourRooms"),
+        ("gymnax_cart_pole", "ragen_jax.envs.gymnax_adapter:CartPole"),
     ),
 )
 
