@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from ragen_jax.envs import TextEnv
+from ragen_jax.envs import TextEnv, game_2048, rubik
 from ragen_jax.envs.demonstrations import join_actions
 from ragen_jax.envs.frozen_lake import lake
 from ragen_jax.envs.sokoban import rules
@@ -46,14 +46,12 @@ class Sheet:
       adversaries: players who do not solve the task.
       difficulty: how hard the instance of the running episode is, and what the numbers or words mean.
       unit: what training and validation must not share.
-      options: options of the report's episodes that differ from the defaults.
     """
 
     random: Player
     adversaries: tuple[Player, ...]
     difficulty: tuple[str, Callable[[TextEnv], int | str]] | None = None
     unit: Callable[[TextEnv], str] = lambda env: env.canonical()
-    options: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
 
 def careless(env: TextEnv, shown: str, rng: np.random.Generator) -> str:
@@ -108,18 +106,22 @@ def _choices(env: TextEnv) -> tuple[str, ...]:
     return choices
 
 
-def _walker(names: tuple[str, ...]) -> dict[str, object]:
-    def known(env: TextEnv) -> tuple[str, ...]:
-        return names
-
-    return {
-        "random": Player("uniform over the moves", uniform(known)),
-        "adversaries": (
+def _moves(names: Callable[[TextEnv], tuple[str, ...]], *, shown: int) -> Sheet:
+    """For environments with a list of actions: the first ``shown`` of them are tried alone, and all at once."""
+    return Sheet(
+        random=Player("uniform over the actions", uniform(names)),
+        adversaries=(
             *GENERAL,
-            *(Player(f"always {name}", repeated(known, index)) for index, name in enumerate(names)),
-            Player("all moves at once", all_names(known)),
+            *(Player(f"action {index + 1} always", repeated(names, index)) for index in range(shown)),
+            Player("all actions at once", all_names(names)),
         ),
-    }
+    )
+
+
+def _of_class(env: TextEnv) -> tuple[str, ...]:
+    """Actions of a gymnax environment."""
+    names: tuple[str, ...] = env.actions  # type: ignore[attr-defined]
+    return names
 
 
 def _shop(act: Callable[..., str]) -> Act:
@@ -139,18 +141,33 @@ def _first_passage(env: TextEnv, shown: str, rng: np.random.Generator) -> str:
     return f"search[{shown.partition('Question:')[2].splitlines()[0][:300]}]" if "Question:" in shown else "finish[yes]"
 
 
+_MATHS = Sheet(
+    random=Player("a number of the question, or one from 0 to 99", lambda env, shown, rng: _some_number(env, rng)),
+    adversaries=(
+        *GENERAL,
+        Player("zero", always("0")),
+        Player("first number of the question", lambda env, shown, rng: (re.findall(r"\d+", shown) or ["0"])[0]),
+        Player("last number of the question", lambda env, shown, rng: (re.findall(r"\d+", shown) or ["0"])[-1]),
+        Player("several boxes", always("\\boxed{1} \\boxed{2} \\boxed{3}")),
+        Player("a set of all small numbers", always("\\{" + ", ".join(map(str, range(50))) + "\\}")),
+        Player("an inequality that holds for all", always("x \\geq 0")),
+    ),
+    difficulty=("kind of question", lambda env: env.problem.kind),  # type: ignore[attr-defined]
+    unit=lambda env: env.problem.original,  # type: ignore[attr-defined]
+)
+
 SHEETS: Mapping[str, Sheet] = {
     "bandit": Sheet(
         random=Player("uniform over the arms", uniform(_choices)),
         adversaries=(*GENERAL, *(Player(f"arm {arm + 1} always", repeated(_choices, arm)) for arm in range(2))),
     ),
-    "frozen_lake": Sheet(
+    "frozen_lake": dataclasses.replace(
+        _moves(lambda env: lake.ACTIONS, shown=4),
         difficulty=("moves of the shortest way", lambda env: env.lake.distances[env.lake.start]),  # type: ignore[attr-defined]
-        **_walker(lake.ACTIONS),  # type: ignore[arg-type]
     ),
-    "sokoban": Sheet(
+    "sokoban": dataclasses.replace(
+        _moves(lambda env: rules.ACTIONS, shown=4),
         difficulty=("moves of the shortest solution", lambda env: env.puzzle.optimal_length),  # type: ignore[attr-defined]
-        **_walker(rules.ACTIONS),  # type: ignore[arg-type]
     ),
     "countdown": Sheet(
         random=Player("a random expression of all numbers", careless),
@@ -197,6 +214,23 @@ SHEETS: Mapping[str, Sheet] = {
         ),
         difficulty=("level of the problem", lambda env: env.problem.level),  # type: ignore[attr-defined]
     ),
+    "metamathqa": _MATHS,
+    "metamathqa_retry": _MATHS,
+    "rubik": dataclasses.replace(
+        _moves(lambda env: rubik.TURNS, shown=3),
+        difficulty=("quarter turns of a shortest solution", lambda env: len(rubik.solution(env.cube))),  # type: ignore[attr-defined]
+    ),
+    "game_2048": _moves(lambda env: game_2048.ACTIONS, shown=4),
+    "sudoku": Sheet(
+        random=Player("any digits in the next empty cells", careless),
+        adversaries=(
+            *GENERAL,
+            Player("the digit 1 in every cell", lambda env, shown, rng: _ones(env)),
+            Player("clearing cells again and again", always("1,1,0 || 1,2,0 || 2,1,0 || 2,2,0")),
+        ),
+    ),
+    "gymnax_four_rooms": _moves(_of_class, shown=4),
+    "gymnax_cart_pole": _moves(_of_class, shown=2),
 }
 
 
@@ -208,6 +242,17 @@ def sheet(name: str) -> Sheet:
 def _wanted(env: TextEnv) -> int:
     wanted = env.goal.wanted  # type: ignore[attr-defined]
     return len(wanted.attributes) + len(wanted.options)
+
+
+def _some_number(env: TextEnv, rng: np.random.Generator) -> str:
+    found = re.findall(r"\d+", env.problem.question)  # type: ignore[attr-defined]
+    return str(rng.choice(found)) if found and rng.random() < 0.5 else str(rng.integers(100))
+
+
+def _ones(env: TextEnv) -> str:
+    size: int = env.config.size  # type: ignore[attr-defined]
+    cells = [f"{row},{column},1" for row in range(1, size + 1) for column in range(1, size + 1)]
+    return join_actions(cells, env.config.action_separator)
 
 
 def _equal_to_all(env: TextEnv) -> str:
