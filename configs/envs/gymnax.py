@@ -13,8 +13,8 @@ def gymnax_four_rooms(config: Config) -> Config:
 
 
 def gymnax_cart_pole(config: Config) -> Config:
-    """A pole kept upright for one second: 50 pushes, 10 replies of up to 5."""
-    config = use_env(config, "gymnax_cart_pole", max_turns=10, max_actions_per_turn=5, max_actions=50)
+    """A pole kept upright for one second: 50 pushes, 15 replies of up to 5."""
+    config = use_env(config, "gymnax_cart_pole", max_turns=15, max_actions_per_turn=5, max_actions=50)
     return _size(config)
 
 

@@ -291,9 +291,9 @@ class FourRooms(GymnaxEnv):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CartPoleConfig(GymnaxConfig):
-    """Options of the cart with a pole."""
+    """Options of the cart with a pole. There are more turns than pushes need, since a reply may be unusable."""
 
-    max_turns: int = 10
+    max_turns: int = 15
     max_actions_per_turn: int = 5
     max_actions: int = 50
 

@@ -14,7 +14,7 @@ from ragen_jax.rollout.prompting import ChatFormat
 from ragen_jax.rollout.scripted import ScriptedPolicy
 from tests.env_fixtures import every_env
 
-ROOM = {"search_qa": (512, 20_000), "webshop": (256, 16_000)}
+ROOM = {"search_qa": (512, 20_000), "webshop": (256, 16_000), "game_2048": (128, 12_000)}
 """Tokens of a reply and of a row, where passages and long names need more than 128 and 4,000."""
 
 
