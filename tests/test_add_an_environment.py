@@ -21,7 +21,7 @@ from ragen_jax.training.loop import train
 
 PAGE = (Path(__file__).parent.parent / "docs" / "add_an_environment.md").read_text(encoding="utf-8")
 FILE, SNIPPET = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-LINE = '("clock", "ragen_jax.envs.clock:Clock"),'
+LINE = '("my_clock", "ragen_jax.envs.my_clock:Clock"),'
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(importlib.sys.modules, "clock_env", raising=False)
     importlib.invalidate_caches()
-    monkeypatch.setitem(ENVS._targets, "clock", "clock_env:Clock")
+    monkeypatch.setitem(ENVS._targets, "my_clock", "clock_env:Clock")
     return importlib.import_module("clock_env")
 
 
@@ -55,11 +55,11 @@ def test_the_snippet_runs_with_the_class_itself(clock: ModuleType, capsys: pytes
 def test_the_contract_holds(clock: ModuleType) -> None:
     texts: dict[str, list[str]] = {"train": [], "validation": []}
     for split, shown in texts.items():
-        env = make_env("clock", split=split, most=20)
+        env = make_env("my_clock", split=split, most=20)
         rng = np.random.default_rng(0)
         for seed in range(60):
             observation = env.reset(seed, member=seed % 3)
-            assert make_env("clock", split=split, most=20).reset(seed).text == observation.text
+            assert make_env("my_clock", split=split, most=20).reset(seed).text == observation.text
             shown.append(env.canonical())
             results = [env.step("25 o'clock"), env.step(env.demonstrate(rng, skill=1.0).answer)]
             assert not results[0].done and not results[0].info["action_is_valid"]
@@ -70,13 +70,13 @@ def test_the_contract_holds(clock: ModuleType) -> None:
     assert wrong[1].truncated and not wrong[1].terminated
     assert "20 minutes" in env.instructions()
     with pytest.raises(ValueError, match="did you mean 'most'"):
-        make_env("clock", moste=3)
+        make_env("my_clock", moste=3)
 
 
 @given(text=st.text())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_answer_is_an_action_or_invalid(clock: ModuleType, text: str) -> None:
-    env = make_env("clock")
+    env = make_env("my_clock")
     env.reset(3)
     result = env.step(text)
     assert result.reward in (0.0, 1.0)
@@ -84,7 +84,7 @@ def test_any_answer_is_an_action_or_invalid(clock: ModuleType, text: str) -> Non
 
 
 def test_the_report_and_the_server_take_it(clock: ModuleType) -> None:
-    row = env_report.report("clock", 20)
+    row = env_report.report("my_clock", 20)
     assert row["oracle"]["success"] == 1 and row["train_validation_overlap"] == 0
     assert row["random"]["success"] < 0.5
     server = EnvServer(clock.Clock, {"most": 5}, port=0)
@@ -103,5 +103,5 @@ def test_the_training_command_of_the_page_runs(clock: ModuleType, tmp_path: Path
     config = parse([*command.split()[3:], f"folder={tmp_path / 'run'}"]).config
     outcome = train(config, writers=())
     assert outcome.summary["steps"] == 1
-    assert outcome.summary["data_sources"] == ["clock: generated"]
+    assert outcome.summary["data_sources"] == ["my_clock: generated"]
     assert any("env/action_is_valid" in row for row in outcome.folder.metrics())
