@@ -20,6 +20,12 @@ class Verdict(enum.StrEnum):
     TIMEOUT = "timeout"  # the comparison took too long
 
 
+def needs_algebra(gold: str) -> bool:
+    """True when a gold answer is neither a number nor words, so that ``judge`` may ask the symbolic checker."""
+    wanted = answers.normalise(gold)
+    return answers.number(wanted) is None and not answers.is_words(wanted)
+
+
 def judge(answer: str, gold: str, *, checker: str = "symbolic", time_limit_s: float = 0.5) -> Verdict:
     """Compare an answer with the gold answer.
 

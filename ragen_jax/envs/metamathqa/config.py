@@ -41,9 +41,7 @@ class MetaMathQAConfig(EnvConfig):
         super().__post_init__()
         self._check_budgets()
         if self.max_actions_per_turn != 1:
-            raise ValueError(
-                f"max_actions_per_turn={self.max_actions_per_turn}: an answer is one attempt, use 1"
-            )
+            raise ValueError(f"max_actions_per_turn={self.max_actions_per_turn}: an answer is one attempt, use 1")
         for field, known in (("dataset", DATASETS), ("checker", CHECKERS)):
             if getattr(self, field) not in known:
                 raise ValueError(f"{field}={getattr(self, field)!r}: use one of {', '.join(known)}")

@@ -11,7 +11,7 @@ from ragen_jax.envs.data_source import DataSource
 from ragen_jax.envs.demonstrations import with_fillers
 from ragen_jax.envs.instances import draw_instance
 from ragen_jax.envs.metamathqa import answers
-from ragen_jax.envs.metamathqa.checker import Verdict, judge
+from ragen_jax.envs.metamathqa.checker import Verdict, judge, needs_algebra
 from ragen_jax.envs.metamathqa.config import MetaMathQAConfig, MetaMathQARetryConfig
 from ragen_jax.envs.metamathqa.loader import load_problems
 from ragen_jax.envs.metamathqa.problem import Problem
@@ -33,15 +33,13 @@ class MetaMathQA(TextEnv):
     Config: ClassVar[type[MetaMathQAConfig]] = MetaMathQAConfig
 
     def __init__(self, config: MetaMathQAConfig) -> None:
-        """Load the problems, once per process, and start the checker.
+        """Load the problems, once per process.
 
         Raises:
           ValueError: the problems cannot be loaded.
         """
         self.config: MetaMathQAConfig = config
         self._data = load_problems(config)
-        if config.checker == "symbolic":
-            shared_checker(config.time_limit_s)
         self._problem: Problem | None = None
         self._done = True
 
@@ -59,6 +57,8 @@ class MetaMathQA(TextEnv):
             split=self.config.split,
             validation_percent=self.config.validation_percent,
         )
+        if self.config.checker == "symbolic" and needs_algebra(self._problem.answer):
+            shared_checker(self.config.time_limit_s)  # it loads its packages while the policy thinks
         self._turns = self._attempts = 0
         self._done = False
         return Observation(neutralise(self._problem.question))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -94,6 +97,17 @@ def test_a_failing_checker_makes_the_row_invalid(monkeypatch: pytest.MonkeyPatch
         pool.reset([3])
         assert pool.step(["1", None]) == [None, None]
         assert pool.errors == ["CheckerError: the process died", None]
+
+
+def test_the_checker_process_starts_with_the_first_expression(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    started: list[float] = []
+    monkeypatch.setattr("ragen_jax.envs.metamathqa.env.shared_checker", started.append)
+    monkeypatch.setattr("ragen_jax.envs.metamathqa.config.require_package", lambda: None)
+    for gold, starts in (("7", []), ("Monday", []), ("x^2", [0.25])):
+        file = tmp_path / f"{len(gold)}.jsonl"
+        file.write_text(json.dumps({"query": "Which one?", "response": f"#### {gold}"}))
+        make_env("metamathqa", data_file=str(file), split="all", time_limit_s=0.25).reset(0)
+        assert started == starts
 
 
 def test_adversarial_answers_earn_nothing() -> None:
