@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from experiments._env_policies import sheet
-from ragen_jax.envs import StepResult, TextEnv, env_config, make_env
+from ragen_jax.envs import ENVS, StepResult, TextEnv, env_config, make_env
 from ragen_jax.envs.parsing import ANSWER, END_MARKER, THINK
 from ragen_jax.rollout.prompting import UserMessages
-from tests.env_fixtures import every_env
+from tests.env_fixtures import INSTALLED, every_env
 
 FLAGS = ("success", "action_is_valid", "action_is_effective")
 MARKERS = (*THINK, *ANSWER, END_MARKER)
@@ -131,3 +132,12 @@ def test_every_option_is_documented(name: str) -> None:
     documented = "".join(base.__doc__ or "" for base in config.__mro__)
     missing = [option for option in own if not re.search(rf"^ +{option}:", documented, re.MULTILINE)]
     assert not missing
+
+
+def test_the_table_of_the_page_has_every_environment_and_its_budgets() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "environments.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| [^|]+ \| (\d+, \d+|the server's) \|", page, re.MULTILINE))
+    assert rows.keys() == set(ENVS)
+    for name in INSTALLED:
+        config = env_config(name)
+        assert rows[name] == f"{config.max_turns}, {config.max_actions}", name
