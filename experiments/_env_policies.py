@@ -229,7 +229,10 @@ SHEETS: Mapping[str, Sheet] = {
             Player("clearing cells again and again", always("1,1,0 || 1,2,0 || 2,1,0 || 2,2,0")),
         ),
     ),
-    "gymnax_four_rooms": _moves(_of_class, shown=4),
+    "gymnax_four_rooms": dataclasses.replace(
+        _moves(_of_class, shown=4),
+        difficulty=("moves of a shortest way", lambda env: len(env.plan(env.state, 1000))),  # type: ignore[attr-defined]
+    ),
     "gymnax_cart_pole": _moves(_of_class, shown=2),
 }
 
