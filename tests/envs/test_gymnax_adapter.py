@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import re
 import subprocess
 import sys
 from collections import Counter
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ragen_jax.envs import make_env
 from ragen_jax.envs.frozen_lake.lake import draw_lake, transition_table
-from ragen_jax.envs.gymnax_adapter import CartPole, FourRooms, GymnaxEnv, require_packages
+from ragen_jax.envs.gymnax_adapter import CartPole, FourRooms, require_packages
 from ragen_jax.envs.instances import layout_rng
 
 needs_gymnax = pytest.mark.skipif(
@@ -178,26 +180,20 @@ def test_surviving_counts_at_the_end_of_the_actions_only() -> None:
 
 
 @needs_gymnax
-def test_a_game_of_a_user_is_one_class() -> None:
-    """The corridor of bsuite: the same recipe as in the documentation."""
-
-    class DeepSea(GymnaxEnv):
-        name: ClassVar[str] = "deep_sea"
-        game: ClassVar[str] = "DeepSea-bsuite"
-        actions: ClassVar[tuple[str, ...]] = ("one", "other")
-        task: ClassVar[str] = "Dive."
-
-        def describe(self, state: Any) -> str:
-            return f"row {int(state.row)} column {int(state.column)} map {int(np.sum(state.action_mapping))}"
-
-        def plan(self, state: Any, limit: int) -> list[int]:
-            return [1] * limit
-
-    env = make_env(DeepSea)
-    text = env.reset(0).text
-    assert text.startswith("row 0 column 0 map")
-    assert env.step("one || other").observation.text.startswith("row 2")
-    assert env.demonstrate(np.random.default_rng(0), skill=1.0).answer == "other || other"
+def test_the_game_in_the_documentation_is_played() -> None:
+    page = Path(__file__).parents[2].joinpath("docs/environments.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec(re.findall(r"```python\n(.*?)```", page.split("## Games of gymnax")[1], re.DOTALL)[0], names)
+    env, rng = names["env"], np.random.default_rng(0)
+    env.reset(1)
+    while not (result := env.step(env.demonstrate(rng, skill=1.0).answer)).done:
+        assert re.fullmatch(r"position [+-]\d\.\d{3}, speed [+-]\d\.\d{4}", result.observation.text)
+    assert result.info["success"]
+    env.reset(1)
+    while not (result := env.step("left || left || left || left || left")).done:
+        pass
+    assert result.truncated
+    assert not result.info["success"]
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
