@@ -58,13 +58,21 @@ def load_program(game: str, params: tuple[tuple[str, Any], ...]) -> Program:
     Args:
       game: id of a gymnax environment.
       params: names and values of its parameters that differ from their defaults.
+
+    Raises:
+      ValueError: jax was told to do without the CPU.
     """
     import gymnax
     import jax
 
     env, defaults = gymnax.make(game)
     chosen = defaults.replace(**dict(params))
-    cpu = jax.local_devices(backend="cpu")[0]
+    try:
+        cpu = jax.local_devices(backend="cpu")[0]
+    except RuntimeError as error:
+        raise ValueError(
+            f"{game} runs on the CPU, which jax was told to do without: add it, as in JAX_PLATFORMS=cuda,cpu"
+        ) from error
 
     # Not env.step: it would begin a new episode by itself.
     @jax.jit

@@ -16,7 +16,7 @@ import pytest
 
 from ragen_jax.envs import make_env
 from ragen_jax.envs.frozen_lake.lake import draw_lake, transition_table
-from ragen_jax.envs.gymnax_adapter import CartPole, FourRooms, require_packages
+from ragen_jax.envs.gymnax_adapter import CartPole, FourRooms, load_program, require_packages
 from ragen_jax.envs.instances import layout_rng
 
 needs_gymnax = pytest.mark.skipif(
@@ -194,6 +194,18 @@ def test_the_game_in_the_documentation_is_played() -> None:
         pass
     assert result.truncated
     assert not result.info["success"]
+
+
+@needs_gymnax
+def test_a_missing_cpu_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import jax
+
+    def fail(backend: str) -> None:
+        raise RuntimeError(f"Unknown backend {backend}")
+
+    monkeypatch.setattr(jax, "local_devices", fail)
+    with pytest.raises(ValueError, match=r"Catch-bsuite runs on the CPU.*JAX_PLATFORMS=cuda,cpu"):
+        load_program("Catch-bsuite", ())
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

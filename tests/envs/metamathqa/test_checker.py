@@ -177,11 +177,15 @@ def test_c28_boxed_answers_are_right() -> None:
     assert judge("\\boxed{\\text{E}}", "E", checker="exact") is RIGHT
 
 
-IN_A_PROCESS = """
+IN_A_PROCESS = r"""
+import os
 from ragen_jax.envs.metamathqa.checker import judge
-for gold in ("3/4", "\\\\frac{3}{4}x"):
-    print(judge("\\\\boxed{\\\\frac{3}{4}" + gold[11:] + "}", gold, time_limit_s=5.0))
-print(judge("\\\\frac{6}{8}x", "\\\\frac{3}{4}x", time_limit_s=5.0))
+pairs = (("\\boxed{\\frac{3}{4}}", "3/4"), ("\\frac{6}{8}x", "\\frac{3}{4}x"))
+print(*(judge(answer, gold, time_limit_s=5.0) for answer, gold in pairs), flush=True)
+child = os.fork()
+print(*(judge(answer, gold, time_limit_s=5.0) for answer, gold in pairs), flush=True)
+if child:
+    os.waitpid(child, 0)
 """
 
 
@@ -201,7 +205,7 @@ def test_c29_main_thread_worker_thread_and_process_agree() -> None:
         thread.join()
     assert verdicts == [[RIGHT, RIGHT]] * 5
     run = subprocess.run([sys.executable, "-c", IN_A_PROCESS], capture_output=True, text=True, check=True)
-    assert run.stdout.split() == ["right"] * 3
+    assert run.stdout.split() == ["right"] * 6, "before the fork, in the parent and in the child"
 
 
 @needs_algebra
