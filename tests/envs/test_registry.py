@@ -28,11 +28,11 @@ import numpy as np
 for name, options in json.loads(sys.argv[1]).items():  # games of gymnax come last
     for instructions in ("full", "terse"):
         env = make_env(name, instructions=instructions, **options)
-        for seed in range(7, 12):
+        for seed in (7, 8, 9):
             for member in range(2):
                 print(name, seed, member, env.reset(seed, member).text, env.instructions(), env.canonical())
                 print(env.demonstrate(np.random.default_rng(seed), skill=0.5))
-                print(env.step(env.demonstrate(np.random.default_rng(1), skill=1.0).answer))
+        print(env.step(env.demonstrate(np.random.default_rng(1), skill=1.0).answer))
     if not name.startswith("gymnax_"):
         assert "jax" not in sys.modules, "an environment loaded jax"
 """
