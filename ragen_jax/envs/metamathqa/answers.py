@@ -124,7 +124,7 @@ def same_shape(answer: str, gold: str) -> bool:
         for signs in ((",",), (";",), ("=",), ("\\pm", "\\mp", "±"), ("\n",), ("\\boxed",))
     )
     words = [set(re.findall(r"(?<![A-Za-z])(?:or|and|not|vee|lor|cup)(?![A-Za-z])", side)) for side in (answer, gold)]
-    rounded = bool(re.search(r"[0-9]?\.[0-9]", answer)) and "." not in gold
+    rounded = bool(re.search(r"\.[0-9]", answer)) and "." not in gold
     enclosed_alike = "," not in gold or _enclosure(answer) == _enclosure(gold)
     return counts_agree and enclosed_alike and words[0] == words[1] and not rounded
 
