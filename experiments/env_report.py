@@ -179,7 +179,7 @@ def table(rows: Sequence[dict[str, Any]], skipped: dict[str, str]) -> str:
             f"| {row['name']} | {row['data_source']} | {row['difficulty']['meaning']}{': ' if counts else ''}{counts} "
             f"| {row['random']['player']} | {row['oracle']['mean_return']:g}, {row['random']['mean_return']:g} |"
         )
-    lines += [f"Left out: {name}, {why}" for name, why in skipped.items()]
+    lines += ["", *(f"Left out: {name}, {why}" for name, why in skipped.items())] if skipped else []
     return "\n".join(lines) + "\n"
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments import env_report
+from experiments import env_report, slip_table
 from experiments._env_policies import GENERAL, SHEETS, sheet
-from ragen_jax.envs import StepResult, make_env
+from ragen_jax.envs import ENVS, StepResult, make_env
 from tests.env_fixtures import every_env
 
 FAST = ("bandit", "frozen_lake", "sokoban", "countdown")
@@ -100,3 +100,18 @@ def test_an_episode_without_an_end_is_an_error() -> None:
 
     with pytest.raises(RuntimeError, match="did not end within max_turns=1"):
         env_report.play(Endless(make_env("bandit").config), GENERAL[0], 1)
+
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+
+
+def test_the_page_of_results_shows_the_saved_numbers() -> None:
+    page = (RESULTS / "environments.md").read_text(encoding="utf-8")
+    record = json.loads((RESULTS / "environments.json").read_text(encoding="utf-8"))
+    slips = json.loads((RESULTS / "slip_table.json").read_text(encoding="utf-8"))
+    for table in (*env_report.table(record["environments"], {}).split("\n\n"), slip_table.table(slips["rows"])):
+        assert table.strip() in page
+    assert record["command"] in page and slips["command"] in page
+    assert [row["name"] for row in record["environments"]] == [name for name in ENVS if name != "http"]
+    assert all(row["train_validation_overlap"] == 0 for row in record["environments"])
+    assert all(score["episodes"] >= 200 for row in record["environments"] for score in (row["oracle"], row["random"]))
