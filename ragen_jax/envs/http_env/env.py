@@ -28,7 +28,7 @@ class HttpEnvConfig(EnvConfig):
 
     Attributes:
       url: where the server listens.
-      timeout_s: seconds that the server may take to answer; below ``env.step_timeout_s``, so that its error is told.
+      timeout_s: seconds that the server may be silent; below ``env.step_timeout_s``, so that its error is told.
     """
 
     url: str = "http://127.0.0.1:8100"
