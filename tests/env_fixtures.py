@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
-from ragen_jax.envs import ENVS, env_config
+from ragen_jax.envs import ENVS, TextEnv, env_config, make_env
 
 
 def _missing(name: str) -> str:
@@ -25,3 +27,20 @@ INSTALLED = [name for name in NAMES if not LACKS[name]]
 every_env = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.skipif(bool(LACKS[name]), reason=LACKS[name])) for name in NAMES]
 )
+
+
+@functools.cache
+def own_options(name: str) -> dict[str, object]:
+    """Options that spare time, or that this machine needs: few hidden tests, a sandbox that works here."""
+    if name != "deepcoder":
+        return {}
+    try:
+        make_env(name)
+    except ValueError:
+        return {"max_tests": 2, "sandbox": "rlimits"}
+    return {"max_tests": 2}
+
+
+def make(name: str, **options: object) -> TextEnv:
+    """The environment, in a form that is quick and works on this machine."""
+    return make_env(name, **own_options(name), **options)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from experiments._env_policies import sheet
-from ragen_jax.envs import ENVS, StepResult, TextEnv, env_config, make_env
+from ragen_jax.envs import ENVS, StepResult, TextEnv, env_config
 from ragen_jax.envs.parsing import ANSWER, END_MARKER, THINK
 from ragen_jax.rollout.prompting import UserMessages
-from tests.env_fixtures import INSTALLED, every_env
+from tests.env_fixtures import INSTALLED, every_env, make
 
 FLAGS = ("success", "action_is_valid", "action_is_effective")
 MARKERS = (*THINK, *ANSWER, END_MARKER)
@@ -49,7 +49,7 @@ def episode(env: TextEnv, seed: int, rng: np.random.Generator, act) -> list[Step
 
 @every_env
 def test_every_step_of_a_guesser_keeps_the_contract(name: str) -> None:
-    env, rng = make_env(name), np.random.default_rng(0)
+    env, rng = make(name), np.random.default_rng(0)
     for seed in range(2 if name == "deepcoder" else 8):
         episode(env, seed, rng, sheet(name).random.act)
     with pytest.raises(RuntimeError, match="call reset"):
@@ -58,7 +58,7 @@ def test_every_step_of_a_guesser_keeps_the_contract(name: str) -> None:
 
 @every_env
 def test_before_the_first_reset_there_is_no_episode(name: str) -> None:
-    env = make_env(name)
+    env = make(name)
     with pytest.raises(RuntimeError, match="call reset"):
         env.step("anything")
     with pytest.raises(RuntimeError, match="call reset"):
@@ -67,7 +67,7 @@ def test_before_the_first_reset_there_is_no_episode(name: str) -> None:
 
 @every_env
 def test_nonsense_ends_without_success_or_gain(name: str) -> None:
-    env, rng = make_env(name), np.random.default_rng(0)
+    env, rng = make(name), np.random.default_rng(0)
     results = episode(env, 3, rng, lambda env, shown, rng: "no such action, whatever comes")
     assert not any(result.info["success"] or result.info["action_is_valid"] for result in results)
     assert sum(result.reward for result in results) <= 0
@@ -75,10 +75,10 @@ def test_nonsense_ends_without_success_or_gain(name: str) -> None:
 
 @every_env
 def test_an_episode_leaves_nothing_behind(name: str) -> None:
-    used, rng = make_env(name), np.random.default_rng(0)
+    used, rng = make(name), np.random.default_rng(0)
     act = (lambda env, shown, rng: "") if name == "deepcoder" else sheet(name).random.act
     episode(used, 1, rng, act)
-    fresh = make_env(name)
+    fresh = make(name)
     assert used.reset(2).text == fresh.reset(2).text
     both = [[env.demonstrate(np.random.default_rng(5), skill=1.0) for _ in range(2)] for env in (used, fresh)]
     assert both[0] == both[1]
@@ -89,7 +89,7 @@ def test_the_budgets_that_are_told_are_those_that_hold(name: str) -> None:
     config = env_config(name)
     if config.max_turns == 1:
         pytest.skip("episodes of one answer have no other budget")
-    env = make_env(name, max_turns=19, max_actions=17)
+    env = make(name, max_turns=19, max_actions=17)
     assert {"19", "17"} <= set(re.findall(r"\d+", env.instructions()))
     results = episode(env, 3, np.random.default_rng(0), lambda env, shown, rng: "")
     assert results[-1].truncated and len(results) in (17, 19)
@@ -101,7 +101,7 @@ def test_the_actions_left_that_a_policy_is_told_are_those_left(name: str) -> Non
     config = env_config(name)
     if config.max_actions_per_turn == 1:
         pytest.skip("every answer is one action")
-    env, rng = make_env(name), np.random.default_rng(1)
+    env, rng = make(name), np.random.default_rng(1)
     for seed in range(6):
         messages = UserMessages(config, max_turns=config.max_turns, show_rewards=False)
         text = messages.first(env.reset(seed))
@@ -117,7 +117,7 @@ def test_the_actions_left_that_a_policy_is_told_are_those_left(name: str) -> Non
 
 @every_env
 def test_the_source_of_rows_is_a_record(name: str) -> None:
-    source = make_env(name).data_source()
+    source = make(name).data_source()
     if source is not None:
         assert source.rows > 0
         assert source.kind in ("embedded", "path", "data_dir", "cache")

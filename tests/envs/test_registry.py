@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import os
@@ -19,7 +18,7 @@ import ragen_jax
 from ragen_jax.envs import ENVS, EnvConfig, TextEnv, env_config, make_env
 from ragen_jax.envs.instances import distinct_seeds
 from ragen_jax.envs.parsing import parse_reply
-from tests.env_fixtures import INSTALLED, every_env
+from tests.env_fixtures import INSTALLED, every_env, make, own_options
 
 TEXTS_OF_ALL_ENVS = """
 import json, sys
@@ -36,22 +35,6 @@ for name, options in json.loads(sys.argv[1]).items():  # games of gymnax come la
     if not name.startswith("gymnax_"):
         assert "jax" not in sys.modules, "an environment loaded jax"
 """
-
-
-@functools.cache
-def _options(name: str) -> dict[str, object]:
-    """Options that spare time, or that this machine needs: few hidden tests, a sandbox that works here."""
-    if name != "deepcoder":
-        return {}
-    try:
-        make_env(name)
-    except ValueError:
-        return {"max_tests": 2, "sandbox": "rlimits"}
-    return {"max_tests": 2}
-
-
-def _make(name: str, **options: object) -> TextEnv:
-    return make_env(name, **_options(name), **options)
 
 
 def _play(env: TextEnv, seed: int, rng: np.random.Generator, skill: float, member: int = 0) -> bool:
@@ -75,7 +58,7 @@ def _play(env: TextEnv, seed: int, rng: np.random.Generator, skill: float, membe
 @every_env
 @pytest.mark.parametrize("instructions", ["full", "terse"])
 def test_smoke(name: str, instructions: str) -> None:
-    env = _make(name, instructions=instructions)
+    env = make(name, instructions=instructions)
     assert env.name == name
     assert isinstance(env.config, EnvConfig)
     assert env.reset(0).text.strip()
@@ -93,7 +76,7 @@ def test_skill_is_the_share_of_right_demonstrations(name: str) -> None:
     own_turns |= {"game_2048", "gymnax_four_rooms", "gymnax_cart_pole"}
     options = {} if name in own_turns else {"max_turns": 1, "max_actions_per_turn": 10}
     options |= {"slip_rate": 0.0} if name == "frozen_lake" else {}
-    env = _make(name, **options)
+    env = make(name, **options)
     rng = np.random.default_rng(0)
     assert np.mean([_play(env, seed, rng, skill=1.0) for seed in range(30)]) == 1
     assert np.mean([_play(env, seed, rng, skill=0.0) for seed in range(30)]) < 0.5
@@ -101,7 +84,7 @@ def test_skill_is_the_share_of_right_demonstrations(name: str) -> None:
 
 @every_env
 def test_demonstrations_vary_in_wording(name: str) -> None:
-    env = _make(name)
+    env = make(name)
     env.reset(1)
     rng = np.random.default_rng(0)
     reasonings = {env.demonstrate(rng, skill=1.0).reasoning for _ in range(40)}
@@ -110,7 +93,7 @@ def test_demonstrations_vary_in_wording(name: str) -> None:
 
 @every_env
 def test_a_reset_is_a_function_of_config_seed_and_member(name: str) -> None:
-    env, other = _make(name), _make(name)
+    env, other = make(name), make(name)
     first = [env.reset(seed).text for seed in range(12)]
     assert len(set(first)) > 6
     assert [other.reset(seed, member=5).text for seed in reversed(range(12))] == first[::-1]
@@ -120,7 +103,7 @@ def test_a_reset_is_a_function_of_config_seed_and_member(name: str) -> None:
 def test_c25_splits_are_disjoint_by_content(name: str) -> None:
     canonical: dict[str, set[str]] = {}
     for split, first in (("train", 10_000), ("validation", 10_000)):  # the same seeds on purpose
-        env = _make(name, split=split)
+        env = make(name, split=split)
         canonical[split] = set()
         for seed in range(first, first + 120):
             env.reset(seed)
@@ -132,8 +115,8 @@ def test_c25_splits_are_disjoint_by_content(name: str) -> None:
 
 @every_env
 def test_validation_prompts_are_distinct_or_the_repeats_are_counted(name: str) -> None:
-    found = distinct_seeds(lambda: _make(name, split="validation"), first_seed=123, count=64)
-    env = _make(name, split="validation")
+    found = distinct_seeds(lambda: make(name, split="validation"), first_seed=123, count=64)
+    env = make(name, split="validation")
     texts = set()
     for seed in found.seeds:
         env.reset(seed)
@@ -150,7 +133,7 @@ def test_validation_prompts_are_distinct_or_the_repeats_are_counted(name: str) -
 )
 @settings(max_examples=25, deadline=None)
 def test_any_answer_is_an_action_or_invalid(name: str, text: str, separator: str) -> None:
-    env = _make(name, action_separator=separator)
+    env = make(name, action_separator=separator)
     env.reset(3)
     result = env.step(text)
     assert np.isfinite(result.reward)
@@ -162,7 +145,7 @@ def test_any_answer_is_an_action_or_invalid(name: str, text: str, separator: str
     "text", ["", "\x00", "\ud800", "\u0661\u0662", "9" * 200_000, "(" * 200_000, "1" + "+1" * 100_000]
 )
 def test_huge_and_odd_answers_are_quickly_worth_nothing(name: str, text: str) -> None:
-    env = _make(name)
+    env = make(name)
     env.reset(3)
     start = time.process_time()
     result = env.step(text)
@@ -174,7 +157,7 @@ def test_huge_and_odd_answers_are_quickly_worth_nothing(name: str, text: str) ->
 def test_c24_texts_do_not_depend_on_the_process() -> None:
     """Fresh interpreters with two hash seeds print the same texts, and load no jax before a game of gymnax asks."""
     digests = set()
-    options = {name: _options(name) for name in sorted(INSTALLED, key=lambda name: name.startswith("gymnax_"))}
+    options = {name: own_options(name) for name in sorted(INSTALLED, key=lambda name: name.startswith("gymnax_"))}
     for hash_seed in ("1", "2"):
         run = subprocess.run(
             [sys.executable, "-c", TEXTS_OF_ALL_ENVS, json.dumps(options)],
