@@ -126,8 +126,8 @@ def _replays(config: Config) -> Iterator[str]:
         return  # said by the rule about environments
     if ENVS[name].replay is TextEnv.replay:
         yield (
-            f"filter.score={score} with env.name={name}: its rewards have no noise that a replay could average; use "
-            "filter.score=reward_variance, which ranks the same"
+            f"filter.score={score} with env.name={name}: it offers no replays (its rewards have no noise to average, "
+            "or its dynamics are out of reach); use filter.score=reward_variance"
         )
         return
     try:

@@ -154,11 +154,12 @@ class TextEnv(ABC):
         Raises:
           ValueError: a replay would not mean what it says: later answers react to what has happened, so a stored plan
             of several turns is not what the policy would do.
-          NotImplementedError: the environment has no noise of its own: every replay would be the episode again.
+          NotImplementedError: the environment has no noise of its own, so that every replay would be the episode again,
+            or it cannot be replayed from here.
         """
         raise NotImplementedError(
-            f"environment {self.name!r} has no replay, since its rewards have no noise: filter.score=reward_variance "
-            "ranks the same"
+            f"environment {self.name!r} has no replay: its rewards have no noise to average, or its dynamics are out of "
+            "reach; use filter.score=reward_variance"
         )
 
     def close(self) -> None:
