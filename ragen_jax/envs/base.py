@@ -158,8 +158,8 @@ class TextEnv(ABC):
             or it cannot be replayed from here.
         """
         raise NotImplementedError(
-            f"environment {self.name!r} has no replay: its rewards have no noise to average, or its dynamics are out of "
-            "reach; use filter.score=reward_variance"
+            f"environment {self.name!r} has no replay: its rewards have no noise to average, or its dynamics are out "
+            "of reach; use filter.score=reward_variance"
         )
 
     def close(self) -> None:
