@@ -118,7 +118,7 @@ def continuation_pass(
     prompts: PromptCache,
     tokens: Array,
     *,
-    segments: Array | None = None,
+    ends: Array | None = None,
     offsets: Array | None = None,
     remat: bool = False,
 ) -> Array:
@@ -129,7 +129,8 @@ def continuation_pass(
       config: static shapes.
       prompts: what ``prompt_pass`` returned for P prompts; gradients flow back through it.
       tokens: [P, G, T] int32, right padded.
-      segments: [P, G, T] int32; tokens read only tokens of their own segment. None: one segment per row.
+      ends: [P, G, T] int32, rows that hold trees of tokens: the last place that may read a token (``reads``). None:
+        every token is read by all behind it.
       offsets: [P, G, T] int32, position of a token within its continuation. None: 0, 1, 2, ...
       remat: recompute activations in the backward pass instead of storing them.
 
@@ -142,11 +143,7 @@ def continuation_pass(
     offsets = jnp.broadcast_to(jnp.arange(length), tokens.shape) if offsets is None else offsets
     positions = (prompts.lengths[:, None, None] + offsets).reshape(rows, length)
     cos, sin = rotary(positions, config)
-    own = jnp.tril(jnp.ones((length, length), bool))[None]
-    if segments is not None:
-        flat = segments.reshape(rows, length)
-        own = own & (flat[:, :, None] == flat[:, None, :])
-    own = jnp.broadcast_to(own, (rows, length, length))
+    own = reads(jnp.full((rows, length), length) if ends is None else ends.reshape(rows, length))
     visible = prompts.mask[:, None, :]
 
     def layer(x: Array, inputs: tuple[Params, Array, Array]) -> tuple[Array, None]:
@@ -162,6 +159,16 @@ def continuation_pass(
     x, _ = jax.lax.scan(body, x, (stacked_layers(params), prompts.keys, prompts.values))
     x = rms_norm(x, params["final_norm"], eps=config.norm_eps)
     return x.reshape(size, group, length, config.width)
+
+
+def reads(ends: Array) -> Array:
+    """Which tokens of a row a token reads, itself among them: ends [R, T] -> [R, T, T], true where t reads s.
+
+    A row may hold trees of tokens in depth-first order: then the descendants of the token at s are those behind it up
+    to ``ends[s]``. An end before s itself marks padding, which nothing reads.
+    """
+    place = jnp.arange(ends.shape[1])
+    return (place[None, :] <= place[:, None]) & (place[:, None] <= ends[:, None, :])
 
 
 def cached_pass(

@@ -83,6 +83,7 @@ def train(config: Config, *, experiment: str = "train", writers: tuple[MetricWri
       NonFiniteUpdateError: the loss of an update was not finite; the batch is saved, and the state without that update.
       TooManyFailuresError: too many environments failed; the state is saved.
     """
+    called = time.monotonic()
     # A continued run takes its parameters from the checkpoint; where it once began need not exist any more.
     begun = dataclasses.replace(config, model=dataclasses.replace(config.model, init="random"))
     settings = begun if config.resume and not needs_initial(config) else config
@@ -97,7 +98,7 @@ def train(config: Config, *, experiment: str = "train", writers: tuple[MetricWri
         folder = folder or _new_folder(config, experiment, sources=data_sources(parts))
         stack.enter_context(folder.locked())
         checkpointer = stack.enter_context(Checkpointer(folder.checkpoints, keep=config.checkpoint.keep))
-        run = _Run(parts, folder, checkpointer, compiled)
+        run = _Run(parts, folder, checkpointer, compiled, called=called)
         if writers is None:
             writers = (Console(total_steps=config.steps, first_step=run.step),)
         resumed = run.step if config.resume else None
@@ -145,7 +146,13 @@ class _Run:
     """The moving parts of one run."""
 
     def __init__(
-        self, parts: Components, folder: RunFolder, checkpointer: Checkpointer, compiled: CompileCounter
+        self,
+        parts: Components,
+        folder: RunFolder,
+        checkpointer: Checkpointer,
+        compiled: CompileCounter,
+        *,
+        called: float,
     ) -> None:
         config = parts.config
         self.parts, self.folder, self.checkpointer, self.compiled = parts, folder, checkpointer, compiled
@@ -157,6 +164,7 @@ class _Run:
         self.scorer = scorer_fingerprint(parts)
         self.writer: MetricWriter = Many([])
         self.started = time.monotonic()
+        self.called: float | None = called  # when the run was asked for; None once its first step is done
         self.seconds_before = 0.0
         self.validated = -1  # step of the last validation
         self.produced: dict[int, tuple[float, SampledBatch]] = {}  # step -> seconds, and what they were spent on
@@ -238,6 +246,9 @@ class _Run:
             "time/tokens_per_second": sampled.tokens / seconds,
             "time/cross_score_share": metrics["time/cross_score_seconds"] / seconds,
         }
+        if self.called is not None:
+            metrics["time/to_first_step_seconds"] = time.monotonic() - self.called
+            self.called = None
         self.monitor, report = monitor.update(
             self.monitor, metrics, rollout.unselected.batch, settings=self.config.alarm
         )

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax.sharding import AbstractMesh, Mesh
 
 from ragen_jax.config.schema import Config
+from ragen_jax.learner.cross_score import pieces
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.head import CHUNK
 from ragen_jax.models.lora import trainable
@@ -170,8 +171,13 @@ class _Sizes:
         self.micro_groups = max(config.micro_groups // shards, 1)
         self.micro_rows = self.micro_groups * rollout.group_size
         self.micro_tokens = self.micro_rows * self.row_tokens
-        self.chunk_rows = min(config.collapse.reasonings_per_chunk, rollout.prompts * rollout.group_size)
-        self.chunk_width = rollout.max_new_tokens
+        piece = pieces(
+            contexts=rollout.prompts,
+            reasonings=rollout.prompts * rollout.group_size,
+            longest=rollout.max_new_tokens,
+            chunk=config.collapse.reasonings_per_chunk,
+        )
+        self.chunk_rows, self.chunk_width = piece.contexts * piece.rows, piece.width
         self.cross_tokens = self.chunk_rows * self.chunk_width
 
     def cache(self, rows: int, length: int) -> int:

@@ -129,6 +129,8 @@ def test_three_steps_leave_a_whole_run_folder(three_steps: Outcome, bandit_polic
         "compile/count",
     ):
         assert isinstance(rows[1][name], int | float), name
+    assert ["time/to_first_step_seconds" in row for row in rows] == [False, True, False, False]
+    assert rows[1]["time/to_first_step_seconds"] > rows[1]["time/step_seconds"]
     assert any(row.get("update/count") == 1 for row in rows)  # something was trained
     samples = [json.loads(line) for line in folder.rollouts_file.read_text(encoding="utf-8").splitlines()]
     assert samples[0]["step"] == 1

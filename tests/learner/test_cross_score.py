@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragen_jax.learner import cross_score as cross_score_module
-from ragen_jax.learner.cross_score import cross_score, pack, pack_by_prompt
+from ragen_jax.learner.cross_score import PackedReasonings, cross_score, pack, pack_by_prompt, pieces
 from ragen_jax.learner.score import ScoreConfig
 from ragen_jax.models.sharding import make_mesh
+from ragen_jax.models.transformer import reads
 from ragen_jax.types import CrossScores, ReasoningPairs
 from tests.device_fixtures import MODEL, VOCAB, ragged_prompts, random_params
 from tests.oracles import decoder as oracle
@@ -36,6 +37,15 @@ def make_pairs(lengths: list[list[int]], *, prompt_width: int = 7, seed: int = 0
         reasoning_mask=mask,
         column_class=np.arange(columns, dtype=np.int32),
     )
+
+
+def padded(words: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Tokens and mask [M, longest], right padded."""
+    width = max(1, *map(len, words)) if words else 1
+    mask = np.arange(width) < np.array([len(word) for word in words])[:, None]
+    tokens = np.zeros(mask.shape, np.int32)
+    tokens[mask] = [token for word in words for token in word]
+    return tokens, mask
 
 
 def naive(pairs: ReasoningPairs) -> np.ndarray:
@@ -121,32 +131,92 @@ def test_nothing_to_score():
     assert not scores.valid.any() and not scores.log_probs.any()
 
 
-@given(st.lists(st.integers(0, 6), min_size=1, max_size=12), st.integers(6, 14))
-def test_packing_places_every_token_once(lengths: list[int], width: int):
-    count = len(lengths)
-    mask = np.arange(6) < np.array(lengths)[:, None]
-    tokens = (1 + np.arange(count * 6)).reshape(count, 6).astype(np.int32)  # every token is unique
-    packed = pack(tokens, mask, width=width, max_rows=count)
-    assert packed.tokens.shape == packed.segments.shape == packed.offsets.shape == packed.owners.shape == (count, width)
-    real = packed.segments >= 0
-    assert sorted(packed.tokens[real]) == sorted(tokens[mask])
-    assert not real[packed.rows :].any() and real[: packed.rows].any(1).all()
-    assert (packed.owners[~real] == count).all()
-    for index, length in enumerate(lengths):
-        rows, places = np.nonzero(packed.owners == index)
-        assert len(rows) == length
-        if length:
-            assert len(set(rows)) == 1 and (np.diff(places) == 1).all()
-            assert packed.tokens[rows[0], places].tolist() == tokens[index, :length].tolist()
-            assert packed.offsets[rows[0], places].tolist() == list(range(length))
-            segment = packed.segments[rows[0], places]
-            assert len(set(segment)) == 1
-            others = (packed.segments[rows[0]] == segment[0]).sum()
-            assert others == length  # no two reasonings of a row share a segment
+def words_of(packed: PackedReasonings) -> list[list[int]]:
+    """Every reasoning, read back from its last token to its first."""
+    words = []
+    for row, place in zip(packed.last_row, packed.last_place, strict=True):
+        word: list[int] = []
+        at = int(place) if row < len(packed.tokens) else -1
+        while at >= 0:
+            word.append(int(packed.tokens[row, at]))
+            at = int(packed.parents[row, at])
+        words.append(word[::-1])
+    return words
+
+
+@given(st.lists(st.lists(st.integers(1, 3), max_size=6), min_size=1, max_size=12), st.integers(6, 14))
+def test_packing_places_every_reasoning_and_its_beginnings_once(words: list[list[int]], width: int):
+    tokens, mask = padded(words)
+    packed = pack(tokens, mask, width=width, max_rows=len(words))
+    assert words_of(packed) == words
+    assert packed.tokens.shape == packed.parents.shape == packed.ends.shape == packed.offsets.shape
+    assert packed.tokens.shape == (len(words), width)
+    real = packed.ends >= 0
+    assert not real[packed.used :].any() and real[: packed.used].any(1).all()
+    assert real.sum() <= sum(map(len, words))
+    for row in range(packed.used):
+        filled = int(real[row].sum())
+        assert real[row, :filled].all()
+        beginnings = set()
+        visible = np.asarray(reads(packed.ends[row : row + 1]))[0]
+        for place in range(filled):
+            way, at = [], place
+            while at >= 0:
+                way.append(at)
+                at = int(packed.parents[row, at])
+            assert np.flatnonzero(visible[place]).tolist() == way[::-1]
+            assert packed.offsets[row, place] == len(way) - 1
+            beginnings.add(tuple(packed.tokens[row, way[::-1]]))
+        assert len(beginnings) == filled  # no beginning stands twice in a row
+
+
+def test_equal_reasonings_stand_once_and_common_beginnings_too():
+    tokens, mask = padded([[5, 6, 7, 8], [5, 6, 7, 8], [5, 6, 9], [], [5, 6]])
+    packed = pack(tokens, mask, width=6, max_rows=5)
+    assert packed.used == 1
+    assert packed.tokens[0].tolist() == [5, 6, 7, 8, 9, 0]
+    assert packed.parents[0].tolist() == [-1, 0, 1, 2, 1, -1]
+    assert packed.ends[0].tolist() == [4, 4, 3, 3, 4, -1]
+    assert packed.last_row.tolist() == [0, 0, 0, 5, 0]
+    assert packed.last_place.tolist() == [3, 3, 4, 0, 1]
+
+
+def test_a_row_without_room_is_passed_over():
+    tokens, mask = padded([[1, 2, 3], [1, 2, 4], [5], [6, 7]])
+    packed = pack(tokens, mask, width=4, max_rows=4)
+    assert packed.used == 2 and words_of(packed) == [[1, 2, 3], [1, 2, 4], [5], [6, 7]]
+
+
+def test_reasonings_that_begin_alike_are_scored_as_if_apart():
+    pairs = make_pairs([[5, 5, 5], [5, 4, 5], [3, 5, 5]])
+    tokens = np.array(pairs.reasoning_tokens)
+    tokens[0, 1, :3] = tokens[1, 0, :3] = tokens[0, 0, :3]  # within a prompt and between prompts
+    tokens[2] = tokens[2, 1]  # equal, and one of them shorter
+    alike = dataclasses.replace(pairs, reasoning_tokens=np.where(pairs.reasoning_mask, tokens, 0).astype(np.int32))
+    scores = scored(alike)
+    assert (np.abs(scores.log_probs - naive(alike)) / scores.lengths[..., None]).max() < 1e-5
+    assert (scores.log_probs[2, 1] == scores.log_probs[2, 2]).all()
+
+
+@pytest.mark.parametrize(
+    ("contexts", "reasonings", "longest", "chunk", "expected"),
+    [
+        (8, 128, 32, 64, (64, 2, 4)),  # narrow reasonings share wide rows, about 32 pieces of 2
+        (8, 128, 128, 64, (128, 4, 4)),
+        (8, 128, 128, 7, (128, 4, 1)),  # the chunk bounds the tokens alive: contexts first
+        (8, 128, 128, 3, (128, 3, 1)),
+        (2, 1024, 300, 64, (300, 32, 2)),
+        (3, 4, 5, 1, (64, 1, 1)),
+    ],
+)
+def test_pieces_are_small_beside_the_whole_and_keep_the_bound(contexts, reasonings, longest, chunk, expected):
+    got = pieces(contexts=contexts, reasonings=reasonings, longest=longest, chunk=chunk)
+    assert (got.width, got.rows, got.contexts) == expected
+    assert got.rows * got.contexts * got.width <= max(chunk * longest, got.width)
 
 
 def test_packing_says_what_does_not_fit():
-    tokens, mask = np.ones((2, 4), np.int32), np.ones((2, 4), bool)
+    tokens, mask = np.arange(8, dtype=np.int32).reshape(2, 4), np.ones((2, 4), bool)
     with pytest.raises(ValueError, match=r"4 tokens does not fit .* width=3"):
         pack(tokens, mask, width=3, max_rows=2)
     with pytest.raises(ValueError, match=r"max_rows=1 .* 8 tokens"):
@@ -182,10 +252,11 @@ def test_a_context_runs_only_the_rows_of_the_prompts_that_drew_it(monkeypatch: p
     real = cross_score_module._score_columns
 
     def spy(params, config, settings, *arguments):
-        counts.append(np.asarray(arguments[5]).tolist())
+        counts.append(np.asarray(arguments[6]).tolist())
         return real(params, config, settings, *arguments)
 
     monkeypatch.setattr(cross_score_module, "_score_columns", spy)
+    monkeypatch.setattr(cross_score_module, "WIDTH", WIDTH)  # one reasoning of full length a row
     scored(pairs)
     columns = np.array([[0, 1], [1, 0], [2, 3], [3, 1]], np.int32)
     cross_score(random_params(), MODEL, SCORING, pairs, mesh=MESH, columns=columns)
@@ -197,13 +268,11 @@ def test_packing_by_prompt_mixes_none():
     lengths = np.array([[5, 1, 3], [0, 0, 0], [2, 2, 1]])
     mask = np.arange(WIDTH) < lengths[..., None]
     tokens = (1 + np.arange(mask.size)).reshape(mask.shape).astype(np.int32)
-    packed, rows = pack_by_prompt(tokens, mask)
-    assert packed.tokens.shape == (9, WIDTH) and [len(r) for r in rows] == [2, 0, 1] and packed.rows == 3
-    real = packed.segments >= 0
-    assert sorted(packed.tokens[real]) == sorted(tokens[mask])
-    assert (packed.owners[~real] == 9).all()
-    for prompt, own in enumerate(rows):
-        assert (packed.owners[own][real[own]] // 3 == prompt).all()
+    packed, rows = pack_by_prompt(tokens, mask, width=WIDTH)
+    assert packed.tokens.shape == (9, WIDTH) and [len(r) for r in rows] == [2, 0, 1] and packed.used == 3
+    words = [tokens[i, k, mask[i, k]].tolist() for i, k in np.ndindex(3, 3)]
+    assert words_of(packed) == words
+    assert packed.last_row.reshape(3, 3).tolist() == [[0, 1, 1], [9, 9, 9], [2, 2, 2]]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from ragen_jax.learner.score import ScoreConfig, response_log_probs
 from ragen_jax.models.cache import empty_rows
 from ragen_jax.models.head import token_log_probs
-from ragen_jax.models.transformer import cached_pass, continuation_pass, init_params, prompt_pass
+from ragen_jax.models.transformer import cached_pass, continuation_pass, init_params, prompt_pass, reads
 from tests.device_fixtures import MODEL, VOCAB, ragged_prompts, random_params
 from tests.oracles import decoder as oracle
 
@@ -101,22 +101,29 @@ def test_cached_pass_equals_the_whole_pass_with_holes_between_turns():
     assert rows.lengths.tolist() == [len(stream) for stream in streams]
 
 
-def test_segments_of_one_row_do_not_see_each_other():
+def test_a_row_may_hold_trees_of_tokens():
     params = random_params()
     ragged = ragged_prompts([5], width=6)
     prompts = prompt_pass(params, MODEL, ragged.tokens, ragged.mask, dtype="float32")
-    first, second = [4, 5, 6], [7, 8]
+    #      4 -> 5 -> 6, 4 -> 7, and 8 -> 9 apart; the last place is padding
     packed = continuation_pass(
         params,
         MODEL,
         prompts,
-        np.array([[first + second]], np.int32),
-        segments=np.array([[[0, 0, 0, 1, 1]]]),
-        offsets=np.array([[[0, 1, 2, 0, 1]]]),
+        np.array([[[4, 5, 6, 7, 8, 9, 0]]], np.int32),
+        ends=np.array([[[3, 2, 2, 3, 5, 5, -1]]]),
+        offsets=np.array([[[0, 1, 2, 1, 0, 1, 0]]]),
     )[0, 0]
-    for tokens, span in ((first, slice(0, 3)), (second, slice(3, 5))):
+    for tokens, places in (([4, 5, 6], [0, 1, 2]), ([4, 7], [0, 3]), ([8, 9], [4, 5])):
         expected = oracle.hidden_states(params, MODEL, [*ragged.prompts[0], *tokens])[len(ragged.prompts[0]) :]
-        np.testing.assert_allclose(packed[span], expected, atol=3e-5)
+        np.testing.assert_allclose(packed[np.array(places)], expected, atol=3e-5)
+
+
+def test_reads_is_the_way_back_to_the_root():
+    ends = np.array([[3, 2, 2, 3, -1], [4, 4, 4, 4, 4]])
+    tree, chain = np.asarray(reads(ends))
+    assert [np.flatnonzero(row).tolist() for row in tree] == [[0], [0, 1], [0, 1, 2], [0, 3], []]
+    assert (chain == np.tril(np.ones((5, 5), bool))).all()
 
 
 def test_chunked_head_equals_whole_head_and_masks_unused_rows():
