@@ -17,6 +17,7 @@ from experiments.evaluate import saved_step
 from ragen_jax.config.serial import read_config
 from ragen_jax.models.convert import save_model
 from ragen_jax.models.lora import merge_adapters
+from ragen_jax.rollout.tokenizer import CHAT_TEMPLATES
 from ragen_jax.training.build import run_params
 from ragen_jax.training.policies import chat_format, network, tokenizer_folder
 from ragen_jax.training.run_folder import RunFolder
@@ -44,6 +45,7 @@ def main(argv: Sequence[str]) -> None:
         tokenizer_folder=tokenizer_folder(config),
         eos_token_id=chat.tokenizer.end_of_turn_id,
         pad_token_id=chat.tokenizer.pad_id,
+        chat_template=CHAT_TEMPLATES.get(config.model.chat_template),
         dtype=values.get("dtype", "float32"),
     )
     sys.stdout.write(f"step {step} of {run.path} written to {folder}\n")

@@ -43,6 +43,8 @@ class ModelSection:
       init: "random"; "warm_start" (supervised start for this environment, cached by content hash); "bundled" (the
         small policy that ships with the package); or the path of a Hugging Face folder, run folder or policy folder.
       tokenizer: folder of a tokenizer; "" = that of the Hugging Face folder in ``init``, else the tiny one.
+      chat_template: "" = the tokenizer's own; "chatml" = the format of the Qwen family without what some of its
+        templates do to earlier replies (Qwen3's drops their reasoning).
       warm_start: a key of ``ragen_jax.training.warm_start.PRESETS``: the recipe that ``init="warm_start"`` follows and
         by which ``init="bundled"`` is checked; other values of ``init`` leave it unread.
       critic_preset: network of the critic, for algorithms that need one; "policy" = shapes and first parameters of the
@@ -58,6 +60,7 @@ class ModelSection:
     preset: str = "tiny"
     init: str = "random"
     tokenizer: str = ""
+    chat_template: Literal["", "chatml"] = ""
     warm_start: str = ""
     critic_preset: str = "tiny-critic"
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
@@ -250,7 +253,7 @@ class CollapseSection:
       trajectory_samples: (episode, turn) draws of those variants, each its own column.
       ema_decay: decay of the marginal's standard deviation behind the z-score.
       std_eps: added to that standard deviation (nats).
-      reasonings_per_chunk: packed rows scored at once, bounds memory.
+      reasonings_per_chunk: reasonings whose tokens may be alive at once, bounds memory.
     """
 
     every: int = 1

@@ -86,6 +86,7 @@ def save_model(
     tokenizer_folder: str | Path,
     eos_token_id: int,
     pad_token_id: int,
+    chat_template: str | None = None,
     dtype: str = "float32",
     shard_bytes: int = SHARD_BYTES,
 ) -> Path:
@@ -98,6 +99,7 @@ def save_model(
       tokenizer_folder: whose tokenizer files go along.
       eos_token_id: token that ends a turn.
       pad_token_id: filling of batches.
+      chat_template: Jinja text that takes the place of the tokenizer's own template.
       dtype: of the saved tensors.
       shard_bytes: largest size of one file.
 
@@ -120,6 +122,8 @@ def save_model(
     for name in TOKENIZER_FILES:
         if (tokenizer_folder / name).is_file():
             shutil.copyfile(tokenizer_folder / name, folder / name)
+    if chat_template is not None:  # transformers reads this file before the template in tokenizer_config.json
+        (folder / "chat_template.jinja").write_text(chat_template, encoding="utf-8")
     write_shards(folder, _hf_tensors(config, params, dtype), shard_bytes=shard_bytes)
     return folder
 

@@ -85,7 +85,8 @@ class ChatFormat:
         if reply not in text:
             raise ValueError(
                 f"the chat template of tokenizer {self.tokenizer.name!r} changes replies: {reply!r} became {text!r}; "
-                "use a template that keeps replies, think blocks included, as they were"
+                "use a template that keeps replies, think blocks included, as they were, such as "
+                "model.chat_template=chatml for the Qwen family"
             )
         return text.index(reply) + len(reply)
 

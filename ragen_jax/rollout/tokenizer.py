@@ -11,6 +11,16 @@ from typing import Any
 Message = dict[str, str]
 """A chat message: ``role`` and ``content``."""
 
+# Templates to use in the place of a tokenizer's own, where that one rewrites earlier replies. ChatML is the format of
+# the Qwen family.
+CHAT_TEMPLATES = {
+    "chatml": (
+        "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
+        "{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+}
+
 TINY_FOLDER = Path(__file__).parent.parent / "assets" / "tiny_tokenizer"
 
 
@@ -45,8 +55,12 @@ class Tokenizer:
         )
 
     @classmethod
-    def from_folder(cls, path: str | Path) -> Tokenizer:
+    def from_folder(cls, path: str | Path, *, chat_template: str = "") -> Tokenizer:
         """Load ``tokenizer.json``, ``tokenizer_config.json`` and the chat template of a local folder.
+
+        Args:
+          path: the folder.
+          chat_template: a key of ``CHAT_TEMPLATES``, used in the place of the folder's own; "" = its own.
 
         Raises:
           ValueError: when the folder has no ``tokenizer.json``, or see the constructor.
@@ -59,6 +73,8 @@ class Tokenizer:
         from transformers import PreTrainedTokenizerFast
 
         backend = PreTrainedTokenizerFast.from_pretrained(str(folder), local_files_only=True)
+        if chat_template:
+            backend.chat_template = CHAT_TEMPLATES[chat_template]
         return cls(backend, name=folder.resolve().name)
 
     @classmethod

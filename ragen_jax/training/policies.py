@@ -78,7 +78,7 @@ def tokenizer_folder(config: Config) -> Path:
 
 def chat_format(config: Config) -> ChatFormat:
     """Tokenizer and chat template of a configuration; templates that rewrite earlier turns are refused."""
-    return ChatFormat(Tokenizer.from_folder(tokenizer_folder(config)))
+    return ChatFormat(Tokenizer.from_folder(tokenizer_folder(config), chat_template=config.model.chat_template))
 
 
 def check_fit(config: Config, chat: ChatFormat, model: ModelConfig) -> None:
