@@ -7,6 +7,7 @@ files do not match it, was interrupted or damaged: it is never offered as a chec
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import logging
@@ -18,7 +19,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import jax
-import orbax.checkpoint as ocp
 from jax.experimental import multihost_utils
 
 _LOG = logging.getLogger(__name__)
@@ -45,7 +45,14 @@ class Checkpointer:
         self._folder = Path(folder).absolute()  # orbax refuses relative paths
         self._keep = keep
         self._reported: set[tuple[str, str]] = set()
-        self._manager = ocp.CheckpointManager(
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    @functools.cached_property
+    def _manager(self) -> Any:
+        """Made when it is first needed: orbax takes seconds to import, and a new run trains before it saves."""
+        import orbax.checkpoint as ocp
+
+        return ocp.CheckpointManager(
             self._folder, options=ocp.CheckpointManagerOptions(enable_async_checkpointing=False)
         )
 
@@ -61,7 +68,8 @@ class Checkpointer:
 
     def close(self) -> None:
         """Free what orbax holds."""
-        self._manager.close()
+        if "_manager" in self.__dict__:
+            self._manager.close()
 
     def save(self, step: int, state: Any, meta: Mapping[str, Any]) -> None:
         """Write one checkpoint and return when it is complete on disk; then drop what the budget does not allow.
@@ -84,6 +92,8 @@ class Checkpointer:
                 f"step {step} does not come after the saved step {latest} in {self._folder}; "
                 f"call drop_after({step - 1}) first to go back"
             )
+        import orbax.checkpoint as ocp
+
         self._remove(lambda name: _step_of(name) == step)
         written = self._manager.save(
             step, args=ocp.args.Composite(state=ocp.args.StandardSave(state), meta=ocp.args.JsonSave(dict(meta)))
@@ -132,6 +142,8 @@ class Checkpointer:
         fault = self._fault(step)
         if fault is not None:
             raise ValueError(f"step {step} in {self._folder} cannot be restored: {fault}; complete: {self._list()}")
+        import orbax.checkpoint as ocp
+
         self._check_leaves(step, abstract_state)
         restored = self._manager.restore(
             step,
@@ -146,6 +158,8 @@ class Checkpointer:
         fault = self._fault(step)
         if fault is not None:
             raise ValueError(f"step {step} in {self._folder} cannot be read: {fault}; complete: {self._list()}")
+        import orbax.checkpoint as ocp
+
         restored = self._manager.restore(step, args=ocp.args.Composite(meta=ocp.args.JsonRestore()))
         return dict(restored.meta)
 
@@ -194,7 +208,8 @@ class Checkpointer:
                 (self._folder / name / _MANIFEST).unlink(missing_ok=True)
                 shutil.rmtree(self._folder / name)
         _barrier("checkpoint removal")
-        self._manager.reload()
+        if "_manager" in self.__dict__:
+            self._manager.reload()
 
 
 def _step_of(name: str) -> int:
