@@ -216,7 +216,7 @@ def main(argv: Sequence[str]) -> bool:
     chosen = options(__doc__, argv)
     core = pin_to_one_core()
     rounds = 3 if chosen.quick else 5
-    part = 128  # pairs that the full-forward sides are timed on
+    part = 64 if chosen.quick else 128  # pairs that the full-forward sides are timed on
     params, mesh = random_model(), make_mesh(data=1)
     with hugging_face_folder(SMALL, params) as folder:
         model = torch_model(folder)

@@ -22,6 +22,7 @@ from experiments.bench._report import Target, finish, options
 from experiments.bench._workload import (
     GROUP,
     NEW_TOKENS,
+    PROMPTS,
     SMALL,
     Prompts,
     Timing,
@@ -128,7 +129,7 @@ def main(argv: Sequence[str]) -> bool:
     """Measure, print, and say whether the targets hold."""
     chosen = options(__doc__, argv)
     core = pin_to_one_core()
-    rounds = 3 if chosen.quick else 5
+    rounds, number, new = (3, 2, 16) if chosen.quick else (5, PROMPTS, NEW_TOKENS)
     params = random_model()
     ratios, spreads, seconds = {}, {}, {}
 
@@ -140,12 +141,12 @@ def main(argv: Sequence[str]) -> bool:
     ratios["greedy_equal_share"] = greedy_share(params, model, random_prompts(100))
     ratios["greedy_equal_share_ragged"] = greedy_share(params, model, random_prompts(100, ragged=True, seed=1))
     for length in (100, 300):
-        prompts = random_prompts(length)
+        prompts = random_prompts(length, prompts=number)
         ways = {
-            "transformers": their_generate(model, prompts, group=GROUP, sample=True),
-            "ours": our_generate(params, SMALL, prompts, group=GROUP),
-            "ours_top_p": our_generate(params, SMALL, prompts, group=GROUP, top_p=0.9),
-            "ours_tiled": our_generate(params, SMALL, prompts.tiled(GROUP), group=1),
+            "transformers": their_generate(model, prompts, group=GROUP, new=new, sample=True),
+            "ours": our_generate(params, SMALL, prompts, group=GROUP, new=new),
+            "ours_top_p": our_generate(params, SMALL, prompts, group=GROUP, new=new, top_p=0.9),
+            "ours_tiled": our_generate(params, SMALL, prompts.tiled(GROUP), group=1, new=new),
         }
         timing = take_turns(ways, rounds=rounds)
         seconds[f"prompt_{length}"] = timing.details()
@@ -164,7 +165,8 @@ def main(argv: Sequence[str]) -> bool:
         note("transformers_over_ours_0.5b", timing, "transformers", "ours")
         targets |= LARGE_TARGET
     details = {
-        "shapes": "8 x 16 rows, 64 new tokens, 4 layers of width 256, V=1024, float32; 0.5b: 8 rows, prompt 64, 8 new",
+        "shapes": f"{number} x 16 rows, {new} new tokens, 4 layers of width 256, V=1024, float32; "
+        "0.5b: 8 rows, prompt 64, 8 new",
         "core": core,
         "rounds": rounds,
         "spread": spreads,

@@ -21,7 +21,6 @@ from experiments.bench._report import Target, finish, options
 from experiments.bench._workload import (
     GROUP,
     NEW_TOKENS,
-    PROMPTS,
     SMALL,
     VOCAB,
     pin_to_one_core,
@@ -32,6 +31,7 @@ from experiments.bench._workload import (
 from ragen_jax.config.schema import AlgorithmSection
 from ragen_jax.learner.score import ScoreConfig, score
 from ragen_jax.learner.update import UpdateConfig, accumulate
+from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.sharding import make_mesh
 from ragen_jax.types import CollapseState, LearnerBatch, Params, TrainState
 
@@ -48,13 +48,15 @@ ALGORITHM = AlgorithmSection(clip_low=0.2, clip_high=0.2, clip_dual=0.0, kl_coef
 _accumulate = jax.jit(accumulate, static_argnums=(1,), static_argnames=("mesh",))
 
 
-def learner_batch(params: Params, prompt: int, *, prompts: int = PROMPTS, seed: int = 0) -> LearnerBatch:
+def learner_batch(
+    params: Params, prompt: int, *, prompts: int, config: ModelConfig = SMALL, seed: int = 0
+) -> LearnerBatch:
     """Random responses of full length, with random advantages, at the start of a step."""
     rng = np.random.default_rng(seed)
     first = random_prompts(prompt, prompts=prompts, seed=seed)
     shape = (prompts, GROUP, NEW_TOKENS)
     tokens = rng.integers(3, VOCAB - 1, shape).astype(np.int32)
-    old = np.asarray(score(params, SMALL, SCORE, first.tokens, first.mask, tokens, 1))
+    old = np.asarray(score(params, config, SCORE, first.tokens, first.mask, tokens, 1))
     zeros, everywhere = np.zeros(shape, np.float32), np.ones(shape, bool)
     return LearnerBatch(
         prompt_tokens=first.tokens,
@@ -114,7 +116,7 @@ def main(argv: Sequence[str]) -> bool:
     """Measure, print, and say whether the targets hold."""
     chosen = options(__doc__, argv)
     core = pin_to_one_core()
-    rounds, prompts = (3, 2) if chosen.quick else (5, 4)
+    rounds, prompts = (3, 1) if chosen.quick else (5, 4)
     params = random_model()
     ratios: dict[str, float] = {}
     spreads, seconds = {}, {}

@@ -1,0 +1,85 @@
+"""What the diagnosis of every batch costs: its share of a training step of the quickstart, one core, one thread.
+
+    python -m experiments.bench.step_share [--quick] [--save]
+
+Three short runs from the bundled policy: without a filter and with the whole matrix, without a filter and with 3 of 8
+columns sampled, and with the top-p filter (whose cheaper updates make the same diagnosis a larger share; reported).
+The share is the run's own `time/cross_score_share`, median over the steps after the first ones, which compile.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import SupportsFloat
+
+from experiments.bench._report import Target, finish, options
+from experiments.bench._workload import pin_to_one_core
+from ragen_jax.config import parse
+from ragen_jax.training.loop import train
+
+TARGETS = {"whole_matrix_share": Target(at_most=0.25), "sampled_columns_share": Target(at_most=0.05)}
+RUNS = {
+    "whole_matrix": ("no_filter",),
+    "sampled_columns": ("no_filter", "collapse.columns=3"),
+    "filtered": ("top_p",),
+}
+COMPILING = 3  # first steps, left out
+PARTS = ("rollout_seconds", "cross_score_seconds", "update_seconds", "step_seconds", "cross_score_share")
+
+
+class Collector:
+    """A writer that keeps the times of every step."""
+
+    def __init__(self) -> None:
+        """Nothing has come."""
+        self.rows: list[dict[str, float]] = []
+
+    def write(self, step: int, metrics: Mapping[str, SupportsFloat]) -> None:
+        """Keep a step's times."""
+        if f"time/{PARTS[0]}" in metrics:
+            self.rows.append({name: float(metrics[f"time/{name}"]) for name in PARTS})
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def shares(preset: str, *settings: str, steps: int) -> dict[str, float]:
+    """Median times of a run's steps, and the largest share."""
+    collector = Collector()
+    with tempfile.TemporaryDirectory() as folder:
+        tokens = [
+            f"preset=paper,frozen_lake_tiny,grpo,quickstart,{preset}",
+            *settings,
+            f"steps={steps + COMPILING}",
+            "validation.at_start=false",
+            "validation.every=0",
+            f"folder={folder}/run",
+        ]
+        train(parse(tokens, default_presets=()).config, experiment="step_share", writers=(collector,))
+    rows = collector.rows[COMPILING:]
+    medians = {name: statistics.median(row[name] for row in rows) for name in PARTS}
+    return medians | {"largest_share": max(row["cross_score_share"] for row in rows)}
+
+
+def main(argv: Sequence[str]) -> bool:
+    """Measure, print, and say whether the targets hold."""
+    chosen = options(__doc__, argv)
+    core = pin_to_one_core()
+    steps = 8 if chosen.quick else 40
+    runs = {name: shares(*arguments, steps=steps) for name, arguments in RUNS.items()}
+    ratios = {f"{name}_share": run["cross_score_share"] for name, run in runs.items()}
+    details = {
+        "core": core,
+        "steps": steps,
+        "medians": {
+            name: {key: float(f"{value:.3g}") for key, value in numbers.items()} for name, numbers in runs.items()
+        },
+    }
+    return finish("step_share", ratios, TARGETS, argv=argv, save=chosen.save, details=details)
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main(sys.argv[1:]) else 1)
