@@ -142,8 +142,8 @@ def _base(special: Mapping[str, str], default_presets: Sequence[str]) -> Config:
 
 
 def _items(text: str) -> tuple[str, ...]:
-    """Parts of a comma-separated list, with or without brackets around it."""
-    return tuple(item.strip() for item in text.strip("[]()").split(",") if item.strip())
+    """Parts of a comma-separated list, with or without brackets around it and quotes around its words."""
+    return tuple(item.strip(" '\"") for item in text.strip("[]()").split(",") if item.strip())
 
 
 def _typed(key: str, text: str, annotation: Any) -> Any:

@@ -75,7 +75,9 @@ def validate_policy(parts: Components, params: Params, *, step: int) -> Validati
         # Greedy validation (temperature 0) is scored under the untempered policy, as its sampler records it.
         scores = score_pairs(parts, params, joined, temperature=config.validation.temperature or 1.0)
         permutations = null_permutations(len(scores.column_class), seed=config.seed, draw=0)
-        metrics |= named(measure(scores, permutations=permutations, mix=config.collapse.mix)[0], "validation/collapse")
+        collapse = config.collapse
+        numbers, _ = measure(scores, permutations=permutations, mix=collapse.mix, std_eps=collapse.std_eps)
+        metrics |= named(numbers, "validation/collapse")
     return Validation(metrics=metrics, episodes=episodes)
 
 

@@ -117,10 +117,13 @@ def test_min_p_agrees_with_core(scores, value):
         ([1.0], {"strategy": "top_p", "filter_type": "middle"}, "'middle'"),
         ([1.0], {"strategy": "top_k", "filter_type": "middle"}, "'middle'"),
         ([1.0], {"strategy": "top_p", "top_p_prob_mode": "square"}, "'square'"),
+        ([1.0], {"strategy": "min_p", "top_p_prob_mode": "square"}, "'square'"),  # also where it is not read
+        ([1.0], {"strategy": "top_p", "value": 1.0, "filter_type": "middle"}, "'middle'"),
+        ([], {"strategy": "top_q"}, "'top_q'"),
         ([1.0, float("nan")], {"strategy": "top_p"}, "group 1 is nan"),
         ([[1.0]], {"strategy": "top_p"}, r"\(1, 1\)"),
     ],
 )
 def test_refusals_name_the_value(scores, options, named):
     with pytest.raises(ValueError, match=named):
-        select_groups(scores, value=0.5, **options)
+        select_groups(scores, **{"value": 0.5} | options)

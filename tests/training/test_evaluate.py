@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from ragen_jax.core.collapse import collapse_metrics
 from ragen_jax.core.estimators import ESTIMATORS
 from ragen_jax.report.statistics import clustered_proportion_interval, wilson_interval
 from ragen_jax.rollout.episodes import Episode
-from ragen_jax.training.build import VALIDATION, build
+from ragen_jax.training.build import VALIDATION, Components, build
 from ragen_jax.training.evaluate import measure, success_interval, validate_policy
 from ragen_jax.types import CrossScores
 from tests.training_fixtures import tiny_config
@@ -78,15 +79,27 @@ def test_every_estimator_is_measured_beside_the_metrics() -> None:
     assert numbers["wrong_prompt_mi_sequence_nats"] < 0
 
 
-def test_c10_validation_mi_is_scored_at_the_temperature_it_was_sampled_at(bandit_policy: Path) -> None:
-    """H(Z|X) of the cross-scores is then the mean of the sampler's own log-probs."""
-    config = tiny_config(bandit_policy, validation={"temperature": 0.5, "samples": 4, "collapse_samples": 4})
+@pytest.fixture(scope="module")
+def validated(bandit_policy: Path) -> Iterator[tuple[Components, dict[str, float]]]:
+    """A run's components and its validation, at a temperature and a ``std_eps`` of its own."""
+    config = tiny_config(
+        bandit_policy,
+        validation={"temperature": 0.5, "samples": 4, "collapse_samples": 4},
+        collapse={"std_eps": 10.0},
+    )
     parts = build(config)
-    metrics = validate_policy(parts, parts.state.params, step=0).metrics
+    yield parts, validate_policy(parts, parts.state.params, step=0).metrics
+    parts.close()
+
+
+def test_c10_validation_mi_is_scored_at_the_temperature_it_was_sampled_at(
+    validated: tuple[Components, dict[str, float]],
+) -> None:
+    """H(Z|X) of the cross-scores is then the mean of the sampler's own log-probs."""
+    parts, metrics = validated
     policy = parts.sampler(parts.state.params, version=0, temperature=0.5)
     seeds = list(parts.validation_seeds.seeds)
-    rollout = parts.collect(policy, parts.validation_pool, seeds, seed=(config.seed, VALIDATION, 0))
-    parts.close()
+    rollout = parts.collect(policy, parts.validation_pool, seeds, seed=(parts.config.seed, VALIDATION, 0))
     sums = [
         -rollout.batch.behaviour_log_probs[row, slice(*episode.turns[0].reasoning)].sum()
         for row, episode in enumerate(rollout.info.episodes)
@@ -94,3 +107,10 @@ def test_c10_validation_mi_is_scored_at_the_temperature_it_was_sampled_at(bandit
     ]
     assert len(sums) == metrics["validation/collapse/scored"] > 4
     assert metrics["validation/collapse/conditional_entropy_sequence_nats"] == pytest.approx(np.mean(sums), rel=1e-4)
+
+
+def test_the_z_score_of_a_validation_reads_std_eps(validated: tuple[Components, dict[str, float]]) -> None:
+    numbers = {name.rpartition("/")[2]: value for name, value in validated[1].items()}
+    expected = numbers["mi_token_nats"] / (numbers["marginal_std_token_nats"] + 10.0)
+    assert numbers["mi_zscore"] == pytest.approx(expected, rel=1e-4)
+    assert abs(expected) > 1e-6

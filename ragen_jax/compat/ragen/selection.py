@@ -9,6 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 
 ZERO_SCORE = 1e-10  # a score of at most this size counts as zero
 _MIN_P_EPS = 1e-10
+_NAMES = {
+    "strategy": ("top_p", "top_k", "top_k_abs", "min_p"),
+    "filter_type": ("largest", "smallest"),
+    "top_p_prob_mode": ("linear", "softmax"),
+}
 
 Scores = NDArray[np.float32]
 
@@ -58,13 +63,16 @@ def select_groups(
       Group indices; may be empty.
 
     Raises:
-      ValueError: scores that are not [P] finite numbers; unknown strategy, filter type or mode.
+      ValueError: scores that are not [P] finite numbers; unknown strategy, filter type or mode, also one that would not
+        be read.
 
     >>> select_groups([4.0, 3.0, 2.0, 1.0], strategy="top_p", value=0.9)
     [0, 1, 2]
     >>> select_groups([0.0, 0.0, 0.7], strategy="top_k", value=1.0, include_zero=False)
     [2]
     """
+    _check_names(strategy=strategy, filter_type=filter_type, top_p_prob_mode=top_p_prob_mode)
+    largest = filter_type == "largest"
     everything = _as_scores(scores)
     indices = np.arange(len(everything))
     if not include_zero:
@@ -75,13 +83,18 @@ def select_groups(
     if strategy == "top_p":
         if value >= 1:
             return _as_list(indices)
-        return _as_list(indices[_top_p(left, value, _largest(filter_type), top_p_prob_mode, selection_eps)])
-    if strategy in ("top_k", "top_k_abs"):
-        count = int(value * len(everything)) if strategy == "top_k" else int(value)
-        return _as_list(indices[_order(left, largest=_largest(filter_type))[: max(count, 1)]])
+        return _as_list(indices[_top_p(left, value, largest, top_p_prob_mode, selection_eps)])
     if strategy == "min_p":
-        return _as_list(indices[_min_p(left, value, largest=_largest(filter_type))])
-    raise ValueError(f"unknown strategy {strategy!r}; use 'top_p', 'top_k', 'top_k_abs' or 'min_p'")
+        return _as_list(indices[_min_p(left, value, largest=largest)])
+    count = int(value * len(everything)) if strategy == "top_k" else int(value)
+    return _as_list(indices[_order(left, largest=largest)[: max(count, 1)]])
+
+
+def _check_names(**given: str) -> None:
+    """Refuse an unknown name, also where the given strategy would not read it."""
+    for option, value in given.items():
+        if value not in _NAMES[option]:
+            raise ValueError(f"unknown {option} {value!r}; use one of {', '.join(_NAMES[option])}")
 
 
 def _as_scores(scores: ArrayLike) -> Scores:
@@ -92,12 +105,6 @@ def _as_scores(scores: ArrayLike) -> Scores:
     if len(broken):
         raise ValueError(f"score of group {broken[0]} is {array[broken[0]]}; drop groups with broken rewards first")
     return array
-
-
-def _largest(filter_type: str) -> bool:
-    if filter_type not in ("largest", "smallest"):
-        raise ValueError(f"unknown filter_type {filter_type!r}; use 'largest' or 'smallest'")
-    return filter_type == "largest"
 
 
 def _as_list(indices: NDArray[np.intp]) -> list[int]:
@@ -112,14 +119,12 @@ def _top_p(scores: Scores, value: float, largest: bool, mode: str, eps: float) -
     if mode == "linear":
         order = _order(scores, largest=largest)
         return order[: _linear_count(scores[order], value, eps)]
-    if mode == "softmax":
-        signed = scores if largest else -scores
-        weights = np.exp(signed - signed.max())
-        probabilities = weights / weights.sum()
-        order = _order(probabilities, largest=True)
-        reached = int(np.searchsorted(np.cumsum(probabilities[order]), np.float32(value), side="left"))
-        return order[: reached + 1]
-    raise ValueError(f"unknown top_p_prob_mode {mode!r}; use 'linear' or 'softmax'")
+    signed = scores if largest else -scores
+    weights = np.exp(signed - signed.max())
+    probabilities = weights / weights.sum()
+    order = _order(probabilities, largest=True)
+    reached = int(np.searchsorted(np.cumsum(probabilities[order]), np.float32(value), side="left"))
+    return order[: reached + 1]
 
 
 def _linear_count(ordered: Sequence[np.float32] | Scores, value: float, eps: float) -> int:
