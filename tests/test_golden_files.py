@@ -47,6 +47,7 @@ REPRODUCED = {
     "ppo_losses.json": [
         "core/test_losses.py::test_golden_policy_losses",
         "core/test_losses.py::test_golden_kl_value_and_aggregation",
+        "compat/test_losses.py::test_golden_losses",
     ],
     "reward_normalization.json": ["compat/test_rewards.py::test_golden_normalisation"],
     "rollout_filter_batch.json": [

@@ -100,7 +100,8 @@ def ppo_policy_loss(
       clip_high: upper clip of the ratio.
       clip_c: dual clip, 0 = off.
       aggregation: a mode of ``core.masking.aggregate``.
-      constant_length: tokens, for "seq-mean-token-sum-norm".
+      constant_length: tokens by which "seq-mean-token-sum-norm" divides beside the rows that have tokens; by default
+        the padded length T. Times that number of rows it is the value of the released code, which divides by T alone.
 
     Returns:
       loss [] and metrics, means over the mask: ``clip_fraction``, ``clip_fraction_lower``, ``kl_old_k1`` (nats, mean of
@@ -113,6 +114,8 @@ def ppo_policy_loss(
         log_probs, old_log_probs, advantages, mask, clip_low=clip_low, clip_high=clip_high, clip_dual=clip_c
     )
     rows = jnp.ones(loss.shape[0], jnp.float32)
+    if aggregation == "seq-mean-token-sum-norm" and constant_length is None:
+        constant_length = float(loss.shape[1])
     denominator = aggregation_denominator(mask, rows, mode=aggregation, constant_length=constant_length)
     metrics = {
         "clip_fraction": masked_mean(clipped, mask),

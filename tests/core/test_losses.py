@@ -244,6 +244,19 @@ def test_c08_an_empty_mask_gives_zero_loss_and_gradient(mode):
     assert {float(m) for m in metrics.values()} == {0.0}
 
 
+def test_the_norm_of_a_whole_batch_is_its_padded_length_unless_given():
+    arrays = np.random.default_rng(2).normal(size=(3, 2, 4)).astype(np.float32)
+    mask = np.array([[True, True, False, False], [True, True, True, False]])
+    mode = "seq-mean-token-sum-norm"
+    loss, _ = core.ppo_policy_loss(*arrays, mask, **CLIP, aggregation=mode)
+    total, _ = core.ppo_policy_loss(*arrays, mask, **CLIP, aggregation="seq-mean-token-sum")
+    np.testing.assert_allclose(loss, total / 4, rtol=1e-6)
+    loss, _ = core.ppo_policy_loss(*arrays, mask, **CLIP, aggregation=mode, constant_length=10.0)
+    np.testing.assert_allclose(loss, total / 10, rtol=1e-6)
+    with pytest.raises(ValueError, match=r"'token-mean' with constant_length=10.0"):
+        core.ppo_policy_loss(*arrays, mask, **CLIP, constant_length=10.0)
+
+
 def test_value_clip_takes_the_larger_error():
     values, old, returns, mask = one(2.0), one(0.0), one(3.0), one(1)
     loss, clipped = core.value_terms(values, old, returns, mask, value_clip=0.5)
@@ -276,10 +289,9 @@ def test_golden_policy_losses(golden_dir):
     for case in golden["policy"]:
         mode = case["loss_agg_mode"]
         # The released code divides the sum of this mode by the padded length only, not by the rows.
-        norm = mode == "seq-mean-token-sum-norm"
-        factor = mask.shape[0] if norm else 1
+        factor = mask.shape[0] if mode == "seq-mean-token-sum-norm" else 1
 
-        def loss_of(x, case=case, mode=mode, norm=norm, factor=factor):
+        def loss_of(x, case=case, mode=mode, factor=factor):
             loss, metrics = core.ppo_policy_loss(
                 x,
                 old,
@@ -289,7 +301,6 @@ def test_golden_policy_losses(golden_dir):
                 clip_high=case["clip_high"],
                 clip_c=case["clip_ratio_c"],
                 aggregation=mode,
-                constant_length=mask.shape[1] if norm else None,
             )
             return loss * factor, metrics
 
