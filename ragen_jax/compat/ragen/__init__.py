@@ -25,7 +25,7 @@ from ragen_jax.compat.ragen.collapse import (
 from ragen_jax.compat.ragen.cross_scores import CrossLogProbs, cross_log_probs, pad_reasonings
 from ragen_jax.compat.ragen.filtering import FilteredRows, filter_rows, group_scores, trajectory_entropies
 from ragen_jax.compat.ragen.losses import ppo_policy_loss
-from ragen_jax.compat.ragen.names import metric_names
+from ragen_jax.compat.ragen.names import metric_names, renamed_metrics
 from ragen_jax.compat.ragen.parsing import ParsedResponse, parse_response
 from ragen_jax.compat.ragen.rewards import TurnScores, normalize_rewards, turn_score_tensor
 from ragen_jax.compat.ragen.selection import select_groups
@@ -53,6 +53,7 @@ __all__ = [
     "ppo_policy_loss",
     "reinforce_plus_plus_advantages",
     "reinforce_plus_plus_baseline_advantages",
+    "renamed_metrics",
     "rloo_advantages",
     "scale_group_counts",
     "select_groups",
