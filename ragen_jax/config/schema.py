@@ -381,7 +381,8 @@ class Config:
       seed: of everything random.
       folder: run folder; "" makes a name under ``runs/``.
       resume: run folder to continue; "" starts anew.
-      micro_groups: groups per gradient call; bounds memory.
+      micro_groups: groups per gradient call; bounds memory. 0 = as many as the memory of the devices allows, where they
+        say what they have, else as few as the mesh allows.
       preset: names of the presets that made this config, for the record.
     """
 

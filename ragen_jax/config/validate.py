@@ -26,7 +26,7 @@ VALIDATION_WALK = 16
 _AT_LEAST = {
     "steps": 1,
     "seed": 0,
-    "micro_groups": 1,
+    "micro_groups": 0,
     "env.train_seed": 0,
     "env.workers": 1,
     "rollout.prompts": 1,
@@ -319,9 +319,30 @@ def _collapse(config: Config) -> Iterator[str]:
             f"collapse.columns={section.columns} is no sample of rollout.prompts={prompts}; use a smaller number, or 0 "
             "for all columns"
         )
-    for name in ("columns", "turn_uniform"):
+    for name in ("columns", "trajectory", "turn_uniform"):
         if getattr(section, name) and not section.every:
             yield f"collapse.{name}={getattr(section, name)} has no effect with collapse.every=0; set collapse.every"
+    samples, usual = section.trajectory_samples, type(section)().trajectory_samples
+    if samples != usual and not (section.trajectory or section.turn_uniform):
+        yield (
+            f"collapse.trajectory_samples={samples} has no effect with collapse.trajectory=False and "
+            f"collapse.turn_uniform=False; set one of them, or leave it at {usual}"
+        )
+
+
+def _early_stop(config: Config) -> Iterator[str]:
+    section = config.early_stop
+    if section.window and section.fraction == 0:
+        yield (
+            f"early_stop.fraction=0 with early_stop.window={section.window}: no {section.statistic} is below 0, so the "
+            "rule could never stop a run; use a fraction above 0, or early_stop.window=0"
+        )
+    if section.low_success_validations and section.low_success == 0:
+        yield (
+            f"early_stop.low_success=0 with early_stop.low_success_validations={section.low_success_validations}: no "
+            "success is below 0, so the rule could never stop a run; use a number above 0, or "
+            "early_stop.low_success_validations=0"
+        )
 
 
 def _alarm(config: Config) -> Iterator[str]:
@@ -374,6 +395,7 @@ _RULES: tuple[Callable[[Config], Iterator[str]], ...] = (
     _model,
     _validation,
     _collapse,
+    _early_stop,
     _alarm,
     _probe,
 )

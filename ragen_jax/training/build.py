@@ -36,7 +36,7 @@ from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.rollout.policy import Policy
 from ragen_jax.rollout.prompting import ChatFormat
 from ragen_jax.sampling.sampler import Sampler, SamplerConfig
-from ragen_jax.training.memory_plan import check_memory, memory_plan
+from ragen_jax.training.memory_plan import MemoryPlan, check_memory, device_memory, memory_plan
 from ragen_jax.training.policies import (
     chat_format,
     check_fit,
@@ -165,7 +165,7 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
     model = network(config)
     check_fit(config, chat, model)
     critic = _critic(config, model)
-    _check_memory(config, chat, model, critic, mesh)
+    config = _fitted(config, chat, model, critic, mesh)
     scoring = ScoreConfig(
         vocab_size=chat.tokenizer.vocab_size,
         temperature=config.rollout.temperature,
@@ -210,23 +210,45 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
     )
 
 
-def _check_memory(config: Config, chat: ChatFormat, model: ModelConfig, critic: ModelConfig | None, mesh: Mesh) -> None:
-    """Refuse a run that the devices cannot hold, before anything is allocated, where they say what they have."""
-    if not any(device.memory_stats() for device in mesh.devices.flat):
-        return
+def _fitted(config: Config, chat: ChatFormat, model: ModelConfig, critic: ModelConfig | None, mesh: Mesh) -> Config:
+    """The configuration with ``micro_groups`` settled; a run that the devices cannot hold is refused.
+
+    Raises:
+      ValueError: no number of groups divides the optimiser batch and the mesh, or the memory does not suffice.
+    """
+    batch = config.algorithm.minibatch_groups or config.rollout.prompts
+    shards = mesh.shape["data"] * mesh.shape["fsdp"]
+    sizes = [size for size in range(batch, 0, -1) if batch % size == 0 and size % shards == 0]
+    if config.micro_groups:
+        sizes = [config.micro_groups]
+    if not sizes:
+        raise ValueError(
+            f"micro_groups=0: an optimiser batch of {batch} groups does not divide over mesh data x fsdp = {shards}; "
+            f"use a multiple of {shards} for algorithm.minibatch_groups (rollout.prompts where it is 0), or mesh.tensor"
+        )
+    choices = [dataclasses.replace(config, micro_groups=size) for size in sizes]
+    limit = device_memory(mesh)
+    if not limit:
+        return choices[-1]
     env = make_env(config.env.name, **dict(config.env.options))
     prompt = chat.first_prompt(env.instructions(), env.reset(config.env.train_seed).text)
-    bucket = config.rollout.prompt_bucket
-    plan = memory_plan(
-        config,
-        model,
-        critic,
-        prompt_tokens=-(-len(prompt) // bucket) * bucket,
-        max_turns=env.config.max_turns,
-        mesh=mesh,
-    )
     env.close()
-    check_memory(plan, mesh)
+    bucket = config.rollout.prompt_bucket
+
+    def plan(choice: Config) -> MemoryPlan:
+        return memory_plan(
+            choice,
+            model,
+            critic,
+            prompt_tokens=-(-len(prompt) // bucket) * bucket,
+            max_turns=env.config.max_turns,
+            mesh=mesh,
+        )
+
+    fits = [choice for choice in choices if plan(choice).peak <= limit]
+    if not fits:
+        check_memory(plan(choices[-1]), limit)
+    return fits[0]
 
 
 def initial_policy(config: Config, *, say: Callable[[str], None] = logger.info) -> Params:

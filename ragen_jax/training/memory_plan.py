@@ -122,15 +122,19 @@ def memory_plan(
     return MemoryPlan(tuple(parts))
 
 
-def check_memory(plan: MemoryPlan, mesh: Mesh) -> None:
-    """Refuse a plan that the devices of a mesh cannot hold, where they say what they have.
+def device_memory(mesh: Mesh) -> int:
+    """Bytes of the smallest device of a mesh; 0 where devices do not say what they have (CPUs)."""
+    limits = [stats.get("bytes_limit", 0) for stats in (device.memory_stats() or {} for device in mesh.devices.flat)]
+    return min((size for size in limits if size), default=0)
+
+
+def check_memory(plan: MemoryPlan, limit: int) -> None:
+    """Refuse a plan that needs more than ``limit`` bytes on a device.
 
     Raises:
       ValueError: with the plan.
     """
-    limits = [stats.get("bytes_limit", 0) for stats in (device.memory_stats() or {} for device in mesh.devices.flat)]
-    limit = min((size for size in limits if size), default=0)
-    if limit and plan.peak > limit:
+    if plan.peak > limit:
         table = "\n".join(plan.table())
         raise ValueError(
             f"the run needs about {plan.peak / GIB:.1f} GiB on each device, which has {limit / GIB:.1f} GiB; use more "

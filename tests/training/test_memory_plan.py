@@ -19,7 +19,15 @@ from ragen_jax.learner.update import UpdateConfig, build_update
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.sharding import make_mesh
 from ragen_jax.models.transformer import init_params
-from ragen_jax.training.memory_plan import MemoryPlan, Part, check_memory, described_mesh, memory_plan
+from ragen_jax.training import build as build_module
+from ragen_jax.training.memory_plan import (
+    MemoryPlan,
+    Part,
+    check_memory,
+    described_mesh,
+    device_memory,
+    memory_plan,
+)
 from ragen_jax.types import LearnerBatch
 
 BASE: dict[str, Any] = {
@@ -138,24 +146,46 @@ def test_what_a_run_keeps_shows_up() -> None:
 
 
 class _Device:
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self, stats: dict[str, int] | None) -> None:
+        self._stats = stats
 
-    def memory_stats(self) -> dict[str, int]:
-        return {"bytes_limit": self._limit}
+    def memory_stats(self) -> dict[str, int] | None:
+        return self._stats
 
 
 class _Mesh:
-    def __init__(self, limit: int) -> None:
-        self.devices = type("Devices", (), {"flat": [_Device(limit)]})()
+    def __init__(self, *stats: dict[str, int] | None) -> None:
+        self.devices = type("Devices", (), {"flat": [_Device(each) for each in stats]})()
+
+
+def test_the_smallest_device_counts_and_a_cpu_says_nothing() -> None:
+    assert device_memory(_Mesh({"bytes_limit": 5}, {"bytes_limit": 3})) == 3  # type: ignore[arg-type]
+    assert device_memory(_Mesh(None, {})) == 0  # type: ignore[arg-type]
+    assert device_memory(make_mesh(data=1)) == 0
 
 
 def test_a_plan_that_does_not_fit_is_refused_with_its_table() -> None:
     plan = MemoryPlan((Part("resident", "parameters", 6 * 1024**3), Part("sampling", "caches", 3 * 1024**3)))
-    check_memory(plan, _Mesh(10 * 1024**3))  # type: ignore[arg-type]
+    check_memory(plan, 10 * 1024**3)
     with pytest.raises(ValueError, match=r"about 9\.0 GiB on each device, which has 8\.0 GiB(.|\n)*caches"):
-        check_memory(plan, _Mesh(8 * 1024**3))  # type: ignore[arg-type]
-    check_memory(plan, make_mesh(data=1))  # a CPU does not say what it has
+        check_memory(plan, 8 * 1024**3)
+
+
+def _chosen(monkeypatch: pytest.MonkeyPatch, limit: int, **changes: Any) -> int:
+    config = dataclasses.replace(compose("frozen_lake_tiny", "grpo", "cpu_debug"), **{"micro_groups": 0, **changes})
+    config = dataclasses.replace(config, model=dataclasses.replace(config.model, init="random", warm_start=""))
+    monkeypatch.setattr(build_module, "device_memory", lambda mesh: limit)
+    parts = build_module.build(config)
+    parts.close()
+    return parts.config.micro_groups
+
+
+def test_the_largest_micro_batch_that_fits_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _chosen(monkeypatch, 10**12) == 4  # the whole batch of four prompts
+    assert _chosen(monkeypatch, 0) == 1  # nothing is known: the fewest
+    assert _chosen(monkeypatch, 10**12, micro_groups=2) == 2
+    with pytest.raises(ValueError, match="the run needs about"):
+        _chosen(monkeypatch, 10**5)
 
 
 def test_the_command_prints_a_plan_of_absent_devices(capsys: pytest.CaptureFixture[str]) -> None:
