@@ -160,6 +160,7 @@ SHEETS: Mapping[str, Sheet] = {
     "bandit": Sheet(
         random=Player("uniform over the arms", uniform(_choices)),
         adversaries=(*GENERAL, *(Player(f"arm {arm + 1} always", repeated(_choices, arm)) for arm in range(2))),
+        difficulty=("one level", lambda env: f"the risky arm pays with {env.config.risky_probability:g}"),  # type: ignore[attr-defined]
     ),
     "frozen_lake": dataclasses.replace(
         _moves(lambda env: lake.ACTIONS, shown=4),
@@ -220,7 +221,10 @@ SHEETS: Mapping[str, Sheet] = {
         _moves(lambda env: rubik.TURNS, shown=3),
         difficulty=("quarter turns of a shortest solution", lambda env: len(rubik.solution(env.cube))),  # type: ignore[attr-defined]
     ),
-    "game_2048": _moves(lambda env: game_2048.ACTIONS, shown=4),
+    "game_2048": dataclasses.replace(
+        _moves(lambda env: game_2048.ACTIONS, shown=4),
+        difficulty=("one level", lambda env: f"tile {env.config.goal}"),  # type: ignore[attr-defined]
+    ),
     "sudoku": Sheet(
         random=Player("any digits in the next empty cells", careless),
         adversaries=(
@@ -228,12 +232,16 @@ SHEETS: Mapping[str, Sheet] = {
             Player("the digit 1 in every cell", lambda env, shown, rng: _ones(env)),
             Player("clearing cells again and again", always("1,1,0 || 1,2,0 || 2,1,0 || 2,2,0")),
         ),
+        difficulty=("clues", lambda env: env.config.size**2 - env.config.empty),  # type: ignore[attr-defined]
     ),
     "gymnax_four_rooms": dataclasses.replace(
         _moves(_of_class, shown=4),
         difficulty=("moves of a shortest way", lambda env: len(env.plan(env.state, 1000))),  # type: ignore[attr-defined]
     ),
-    "gymnax_cart_pole": _moves(_of_class, shown=2),
+    "gymnax_cart_pole": dataclasses.replace(
+        _moves(_of_class, shown=2),
+        difficulty=("lean of the pole in 0.01 rad", lambda env: int(100 * abs(env.state.theta))),  # type: ignore[attr-defined]
+    ),
 }
 
 

@@ -11,7 +11,8 @@ import hashlib
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -62,20 +63,22 @@ def cache_folder() -> Path:
     return Path(chosen) if chosen else (Path(base) if base else Path.home() / ".cache") / "ragen_jax"
 
 
-def locate(path: str, *, option: str, below: str = "") -> tuple[str, Path] | None:
-    """Find the file of a data set: an explicit path, then RAGEN_DATA_DIR, then the cache.
+def locate(path: str, *, option: str, below: str = "", folder: bool = False) -> tuple[str, Path] | None:
+    """Find the file (or folder) of a data set: an explicit path, then RAGEN_DATA_DIR, then the cache.
 
     Args:
       path: explicit path, or a path below RAGEN_DATA_DIR or below the cache; "" = none was named.
       option: the option that holds ``path``, for the error message.
       below: default place of this data set below RAGEN_DATA_DIR and below the cache; "" = none. It is looked up only
         when ``path`` is empty.
+      folder: a folder is looked for, not a file.
 
     Returns:
-      (kind, path of the file or folder), or None when nothing was named and nothing lies at the default place.
+      (kind, path), or None when nothing was named and nothing lies at the default place.
 
     Raises:
-      ValueError: ``path`` was named and is nowhere. A named source is never replaced by another one.
+      ValueError: ``path`` was named and is nowhere, a place holds a folder instead of a file (or a file instead of a
+        folder), or it may not be looked at. A source is never silently replaced by another one.
     """
     data_dir = os.environ.get("RAGEN_DATA_DIR")
     wanted = path or below
@@ -86,13 +89,50 @@ def locate(path: str, *, option: str, below: str = "") -> tuple[str, Path] | Non
     if path:
         places.insert(0, (PATH, Path(path)))
     for kind, place in places:
-        if place.exists():
+        if _is_there(place, option=option, path=path, folder=folder):
             return kind, place
     if not path:
         return None
     looked = ", ".join(str(place) for _, place in places)
     hint = "" if data_dir else " (RAGEN_DATA_DIR is not set)"
     raise ValueError(f"{option}={path!r}: no such file, looked at {looked}{hint}")
+
+
+def _is_there(place: Path, *, option: str, path: str, folder: bool) -> bool:
+    """True when a place holds what is looked for, False when it holds nothing."""
+    try:
+        found = place.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise ValueError(
+            f"{option}={path!r}: cannot look at {place} ({error.strerror}); make it readable, or set RAGEN_DATA_DIR "
+            "and RAGEN_CACHE_DIR to folders that are"
+        ) from error
+    if stat.S_ISDIR(found.st_mode) != folder:
+        wanted, other = ("folder", "file") if folder else ("file", "folder")
+        raise ValueError(f"{option}={path!r}: {place} is a {other}; name a {wanted}")
+    return True
+
+
+def text_field(record: Mapping[str, Any], name: str, *, optional: bool = False) -> str:
+    """A field of a record that is a text; ``str`` of a null or a list would be shown to a policy as it is.
+
+    Args:
+      record: one decoded row.
+      name: of the field.
+      optional: a missing field, or a null, is an empty text.
+
+    Raises:
+      KeyError: the field is missing.
+      ValueError: it is no text.
+    """
+    value = record.get(name) if optional else record[name]
+    if value is None and optional:
+        return ""
+    if not isinstance(value, str):
+        raise ValueError(f"{name!r} is {'null' if value is None else type(value).__name__}, not a text")
+    return value
 
 
 def load_rows(
@@ -115,7 +155,8 @@ def load_rows(
       skip_malformed: leave malformed rows out and count them, instead of refusing the file.
 
     Raises:
-      ValueError: a malformed row (names the file, its line and the fault), or no row at all.
+      ValueError: a malformed row (names the file, its line and the fault), no row at all, or a file that may not be
+        read.
     """
     return _load(name, found, read, convert, embedded, skip_malformed)
 
@@ -135,6 +176,8 @@ def _load(
     kind, path = found
     kept: list[Row] = []
     skipped = 0
+    if not os.access(path, os.R_OK):
+        raise ValueError(f"{name}: {path} may not be read; make it readable, or name another file")
     for number, record in read(path):
         try:
             if isinstance(record, ValueError):

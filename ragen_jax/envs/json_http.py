@@ -5,13 +5,15 @@ A service has no login and is never reached through the machine's proxies.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import io
 import json
 import logging
+import socket
 import sys
-import urllib.error
+import time
 import urllib.parse
-import urllib.request
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -39,9 +41,9 @@ class JsonClient:
         """Remember where the server is; nothing is sent.
 
         Args:
-          url: http or https, without a path.
+          url: http or https.
           url_option: option that holds ``url``, for messages.
-          timeout_s: seconds that the server may be silent.
+          timeout_s: seconds that a call may take, from its first byte to the last one of the answer.
           timeout_option: option that holds ``timeout_s``, for messages.
           service: noun of messages, such as "retrieval server".
           start: command that starts one, for messages.
@@ -58,10 +60,11 @@ class JsonClient:
         if not usable:
             raise ValueError(f"{url_option}={url!r}: give a URL such as http://127.0.0.1:8000")
         self.url = url.rstrip("/")
+        self._connection = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._host, self._port, self._below = parts.hostname or "", parts.port, parts.path.rstrip("/")
         self.timeout_s = timeout_s
         self._url_option, self._timeout_option = url_option, timeout_option
         self._service, self._start, self._error = service, start, error
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def call(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """POST a body, or GET without one; the answer is an object.
@@ -71,23 +74,19 @@ class JsonClient:
         """
         here = f"the {self._service} at {self.url}"
         data = None if body is None else json.dumps(body).encode("ascii")  # json escapes the rest
-        request = urllib.request.Request(self.url + path, data=data, headers={"Content-Type": "application/json"})
         try:
-            with self._opener.open(request, timeout=self.timeout_s) as response:
-                text = response.read(MAX_BYTES + 1)
-        except urllib.error.HTTPError as error:
-            said = error.read(500).decode("utf-8", errors="replace")
-            raise self._error(f"the {self._service} answered {error.code} to {self.url}{path}: {said}") from error
+            status, text = self._exchange(path, data)
         except (OSError, http.client.HTTPException) as error:
-            reason = getattr(error, "reason", error)
-            if isinstance(reason, TimeoutError):
+            if isinstance(error, TimeoutError):
                 raise self._error(
                     f"{here} took longer than {self._timeout_option}={self.timeout_s:g}: raise it, or lower the load"
                 ) from error
             raise self._error(
-                f"no {self._service} at {self.url} ({reason}): start one with '{self._start}', or set "
-                f"{self._url_option}"
+                f"no {self._service} at {self.url} ({error}): start one with '{self._start}', or set {self._url_option}"
             ) from error
+        if status != http.HTTPStatus.OK:
+            said = text[:500].decode("utf-8", errors="replace")
+            raise self._error(f"the {self._service} answered {status} to {self.url}{path}: {said}")
         if len(text) > MAX_BYTES:
             raise self._error(f"{here} sent more than {MAX_BYTES} bytes")
         try:
@@ -97,6 +96,64 @@ class JsonClient:
         if not isinstance(answer, dict):
             raise self._error(f"{here} sent {type(answer).__name__}, not an object")
         return answer
+
+    def _exchange(self, path: str, data: bytes | None) -> tuple[int, bytes]:
+        """Status and body of an answer, at most one byte more than ``MAX_BYTES``.
+
+        Raises:
+          TimeoutError: the whole call did not end in time.
+        """
+        deadline = time.monotonic() + self.timeout_s
+        connection = self._connection(self._host, self._port, timeout=self.timeout_s)
+        connection.response_class = _Response
+        with contextlib.closing(connection):
+            connection.connect()
+            connection.sock.settimeout(_left(deadline))
+            method = "GET" if data is None else "POST"
+            connection.request(method, self._below + path, body=data, headers={"Content-Type": "application/json"})
+            connection.sock.settimeout(_left(deadline))
+            with connection.getresponse() as response:
+                return response.status, response.read(MAX_BYTES + 1)
+
+
+class _Response(http.client.HTTPResponse):
+    """An answer whose reads all together take no longer than the timeout that its socket has at the beginning."""
+
+    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
+        self.fp = io.BufferedReader(_TimedReader(sock, self.fp.detach()))
+
+
+class _TimedReader(io.RawIOBase):
+    """Bytes of a socket, until its timeout is used up; a timeout alone begins anew with every byte that arrives."""
+
+    def __init__(self, sock: socket.socket, raw: io.RawIOBase) -> None:
+        super().__init__()
+        self._sock, self._raw = sock, raw
+        self._deadline = time.monotonic() + (sock.gettimeout() or 0.0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._sock.settimeout(_left(self._deadline))
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def _left(deadline: float) -> float:
+    """Seconds until a time of ``time.monotonic``.
+
+    Raises:
+      TimeoutError: it has passed.
+    """
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("timed out")
+    return left
 
 
 class RequestError(ValueError):

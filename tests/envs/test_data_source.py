@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 
-from ragen_jax.envs.data_source import DataSet, cache_folder, load_rows, locate, read_json_lines, read_json_list
+from ragen_jax.envs import make_env
+from ragen_jax.envs.data_source import (
+    DataSet,
+    cache_folder,
+    load_rows,
+    locate,
+    read_json_lines,
+    read_json_list,
+    text_field,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -122,3 +131,57 @@ def test_a_missing_field_is_named(tmp_path: Path) -> None:
     path = _put(tmp_path / "rows.jsonl", b"{}\n")
     with pytest.raises(ValueError, match="no field 'target'"):
         load_rows("numbers", ("path", path), read=read, convert=lambda record: record["target"], embedded=_own)
+
+
+def test_a_folder_is_no_file_and_a_file_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=rf"level_file='{tmp_path}': {tmp_path} is a folder; name a file"):
+        locate(str(tmp_path), option="level_file")
+    (tmp_path / "data" / "rows.jsonl").mkdir(parents=True)
+    with pytest.raises(ValueError, match=r"rows\.jsonl is a folder; name a file"):
+        locate("", option="file", below="rows.jsonl")
+    file = _put(tmp_path / "shop.json")
+    assert locate(str(tmp_path), option="folder", folder=True) == ("path", tmp_path)
+    with pytest.raises(ValueError, match=r"shop\.json is a file; name a folder"):
+        locate(str(file), option="folder", folder=True)
+
+
+def test_places_that_may_not_be_read_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = _put(tmp_path / "closed.jsonl")
+
+    def refuse(*_args: Any, **_options: Any) -> None:
+        raise PermissionError(13, "Permission denied", str(file))
+
+    with monkeypatch.context() as closed:  # rights do not bind every user, so that real ones would test nothing
+        closed.setattr(Path, "stat", refuse)
+        with pytest.raises(ValueError, match=r"file='closed\.jsonl': cannot look at .*Permission denied"):
+            locate("closed.jsonl", option="file")
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(ValueError, match=r"numbers: .*closed\.jsonl may not be read"):
+        _load(file)
+
+
+@pytest.mark.parametrize(("value", "said"), [(None, "null"), (["x"], "list"), (5, "int")])
+def test_only_a_text_is_a_text(value: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=f"'query' is {said}, not a text"):
+        text_field({"query": value}, "query")
+    with pytest.raises(KeyError):
+        text_field({}, "query")
+    assert text_field({"query": "x"}, "query") == "x"
+    assert text_field({}, "query", optional=True) == text_field({"query": None}, "query", optional=True) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "row", "field"),
+    [
+        ("deepcoder", {}, {"problem": None, "tests": [{"input": "1", "output": "1"}]}, "problem"),
+        ("metamathqa", {}, {"query": None, "response": "The answer is: 1"}, "query"),
+        ("metamathqa", {}, {"query": "How many?", "response": None}, "response"),
+        ("metamathqa", {"dataset": "gsm8k"}, {"question": None, "answer": "#### 1"}, "question"),
+    ],
+)
+def test_a_null_is_never_shown_as_a_word(
+    tmp_path: Path, name: str, options: dict[str, Any], row: dict[str, Any], field: str
+) -> None:
+    file = _put(tmp_path / "rows.jsonl", b"\n" + json.dumps(row).encode())
+    with pytest.raises(ValueError, match=rf"line 2 of .*rows\.jsonl is malformed: '{field}' is null, not a text"):
+        make_env(name, data_file=str(file), **options).reset(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import time
 
 import numpy as np
 import pytest
@@ -423,3 +424,10 @@ def test_misuse_is_an_error() -> None:
         env.step("left")
     with pytest.raises(RuntimeError, match="call reset"):
         env.canonical()
+
+
+def test_a_lake_that_cannot_be_found_is_given_up_soon() -> None:
+    before = time.process_time()
+    with pytest.raises(ValueError, match=r"in 156 attempts; .*too rare"):
+        make_env("frozen_lake", size=32, min_path_len=62, frozen_share=0.95).reset(0)
+    assert time.process_time() - before < 20

@@ -28,7 +28,7 @@ def test_the_command_prints_a_table_and_saves_the_same_numbers(
     for row in record["environments"]:
         assert row["train_validation_overlap"] == 0
         assert row["instances"] == 30
-        assert sum(row["difficulty"]["counts"].values()) == (30 if row["difficulty"]["meaning"] else 0)
+        assert sum(row["difficulty"]["counts"].values()) == 30
         assert row["oracle"]["success"] > row["random"]["success"]
         for score in (row["oracle"], row["random"], *row["adversaries"]):
             assert score["low"] <= score["success"] <= score["high"]
@@ -115,3 +115,11 @@ def test_the_page_of_results_shows_the_saved_numbers() -> None:
     assert [row["name"] for row in record["environments"]] == [name for name in ENVS if name != "http"]
     assert all(row["train_validation_overlap"] == 0 for row in record["environments"])
     assert all(score["episodes"] >= 200 for row in record["environments"] for score in (row["oracle"], row["random"]))
+
+
+def test_every_environment_says_how_hard_its_instances_are() -> None:
+    for name in ("bandit", "sudoku", "game_2048"):
+        row = env_report.report(name, 3)
+        assert row["difficulty"]["meaning"]
+        assert sum(row["difficulty"]["counts"].values()) == 3
+    assert all(sheet.difficulty for sheet in SHEETS.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from ragen_jax.envs.instances import draw_instance, in_split
 Row = tuple[tuple[int, ...], int]  # numbers and target
 
 _ATTEMPTS = 5_000  # sets of numbers tried for one seed
+_LOOKED_AT = 1_000  # rows of a file, at most, that are searched for one that can be solved
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,11 +72,25 @@ def rows_of(config: CountdownConfig) -> DataSet[Row]:
     """Rows of ``data_file``, JSON lines or, by its name, parquet; none where tasks are drawn.
 
     Raises:
-      ValueError: no such file, a row that is no task (the message has its line), or no row at all.
+      ValueError: no such file, a row that is no task (the message has its line), no row at all, or no row that can be
+        solved.
     """
-    found = locate(config.data_file, option="data_file")
+    return _load(config, locate(config.data_file, option="data_file"))
+
+
+@lru_cache(maxsize=32)
+def _load(config: CountdownConfig, found: tuple[str, Path] | None) -> DataSet[Row]:
     read = read_parquet if config.data_file.endswith(".parquet") else read_json_lines
-    return load_rows("countdown", found, read=read, convert=_row, embedded=tuple, skip_malformed=config.skip_malformed)
+    data: DataSet[Row] = load_rows(
+        "countdown", found, read=read, convert=_row, embedded=tuple, skip_malformed=config.skip_malformed
+    )
+    some = data.rows[:: len(data.rows) // _LOOKED_AT + 1]
+    if some and not any(_solved(config, numbers, low=target, high=target) for numbers, target in some):
+        raise ValueError(
+            f"countdown: {len(some)} of the {len(data.rows)} rows of {data.source.file} were looked at, and none can "
+            f"be solved with use_all={config.use_all}, ops_filter={config.ops_filter!r}: change these or the file"
+        )
+    return data
 
 
 def _row(record: Any) -> Row:

@@ -17,6 +17,7 @@ from ragen_jax.envs.instances import draw_instance, dynamics_rng, replay_rng
 from ragen_jax.envs.parsing import split_actions
 
 MAX_SIZE = 32
+_CELLS = 160_000  # drawn for one seed at most, so that a lake that cannot be found is given up within seconds
 CARELESS_MOVES = 6  # longest random plan of a careless demonstration
 
 
@@ -91,7 +92,12 @@ def lake_of_seed(config: FrozenLakeConfig, seed: int) -> Lake:
         return lake and dataclasses.replace(lake, locked=locked)
 
     return draw_instance(
-        make, Lake.map_text, seed=seed, split=config.split, validation_percent=config.validation_percent
+        make,
+        Lake.map_text,
+        seed=seed,
+        split=config.split,
+        validation_percent=config.validation_percent,
+        attempts=_CELLS // config.size**2,
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv
 from ragen_jax.envs.data_source import DataSource
 from ragen_jax.envs.json_http import JsonClient
+from ragen_jax.envs.text import neutralise
 
 COMMON = tuple(field.name for field in dataclasses.fields(EnvConfig))
 FLAGS = ("success", "action_is_valid", "action_is_effective")
@@ -28,7 +29,7 @@ class HttpEnvConfig(EnvConfig):
 
     Attributes:
       url: where the server listens.
-      timeout_s: seconds that the server may be silent; below ``env.step_timeout_s``, so that its error is told.
+      timeout_s: seconds that a request may take; below ``env.step_timeout_s``, so that its error is told.
     """
 
     url: str = "http://127.0.0.1:8100"
@@ -45,7 +46,8 @@ class HttpEnvConfig(EnvConfig):
 class HttpEnv(TextEnv):
     """One environment on a server. The first call makes it there; ``close`` frees it.
 
-    Observations, rewards and ends are the server's, word for word. Replays are not offered: they need the dynamics.
+    Rewards and ends are the server's, and so is every text, word for word, but that markers in it are broken (see
+    ``text.neutralise``): it comes from outside. Replays are not offered: they need the dynamics.
     """
 
     name: ClassVar[str] = "http"
@@ -86,23 +88,22 @@ class HttpEnv(TextEnv):
         }
         for flag in FLAGS:
             self._field(info, flag, bool)
-        reward = float(self._field(said, "reward", int | float))
-        if not math.isfinite(reward):
-            raise EnvServerError(f"the environment server at {self.config.url} sent reward {reward}: use finite ones")
-        result = StepResult(
-            self._observation(said),
-            reward=reward,
-            terminated=self._field(said, "terminated", bool),
-            truncated=self._field(said, "truncated", bool),
-            info=info,
-        )
+        for key, value in info.items():
+            if isinstance(value, int | float):
+                self._number(key, value)
+        terminated, truncated = self._field(said, "terminated", bool), self._field(said, "truncated", bool)
+        if terminated and truncated:
+            raise EnvServerError(
+                f"the environment server at {self.config.url} sent terminated and truncated: an episode ends in one way"
+            )
+        reward = self._number("reward", self._field(said, "reward", int | float))
+        result = StepResult(self._observation(said), reward, terminated, truncated, info)
         self._done = result.done
         return result
 
     def instructions(self) -> str:
         """Task description of the server."""
-        text: str = self._field(self._open(), "instructions", str)
-        return text
+        return neutralise(self._field(self._open(), "instructions", str))
 
     def canonical(self) -> str:
         """Text that the server gave with the episode."""
@@ -113,7 +114,8 @@ class HttpEnv(TextEnv):
     def demonstrate(self, rng: np.random.Generator, *, skill: float) -> Demonstration:
         """A reply of the server's solver, drawn with a seed from ``rng``."""
         answer = self._call("/demonstrate", seed=int(rng.integers(2**63)), skill=float(skill))
-        return Demonstration(self._field(answer, "reasoning", str), self._field(answer, "answer", str))
+        reasoning, action = self._field(answer, "reasoning", str), self._field(answer, "answer", str)
+        return Demonstration(neutralise(reasoning), neutralise(action))
 
     def data_source(self) -> DataSource | None:
         """What the server says about its rows; None when it says nothing."""
@@ -146,7 +148,7 @@ class HttpEnv(TextEnv):
     def _observation(self, answer: dict[str, Any]) -> Observation:
         shown = self._field(answer, "observation", dict)
         image = shown.get("image")
-        return Observation(self._field(shown, "text", str), None if image is None else self._picture(image))
+        return Observation(neutralise(self._field(shown, "text", str)), None if image is None else self._picture(image))
 
     def _picture(self, image: Any) -> np.ndarray:
         try:
@@ -156,6 +158,18 @@ class HttpEnv(TextEnv):
             raise EnvServerError(
                 f"the environment server at {self.config.url} sent an image that is not {{height, width, rgb}}: {error}"
             ) from error
+
+    def _number(self, name: str, value: float) -> float:
+        """A number of an answer, which becomes a reward or a metric."""
+        try:
+            number = float(value)
+        except OverflowError:  # a whole number of more than 308 digits
+            number = math.inf
+        if not math.isfinite(number):
+            raise EnvServerError(
+                f"the environment server at {self.config.url} sent {name} {number}: use finite numbers"
+            )
+        return number
 
     def _field(self, answer: dict[str, Any], name: str, kind: Any) -> Any:
         """A field of an answer, of the type that the protocol says."""

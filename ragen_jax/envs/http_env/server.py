@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from ragen_jax.envs import env_class, env_config, make_env
+from ragen_jax.envs import env_class, make_env
 from ragen_jax.envs.base import Observation, TextEnv
-from ragen_jax.envs.http_env.env import COMMON
+from ragen_jax.envs.http_env.env import COMMON, HttpEnv
 from ragen_jax.envs.json_http import JsonHandler, JsonServer, RequestError, encode
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class EnvServer(JsonServer):
         port: int = 8100,
         max_envs: int = 4096,
     ) -> None:
-        """Check the options and bind to an address.
+        """Make one environment, so that what is wrong with options or data shows now, and bind to an address.
 
         Args:
           env: a name of ``ENVS`` or an environment class.
@@ -61,14 +61,23 @@ class EnvServer(JsonServer):
 
         Raises:
           KeyError: an unknown name.
-          ValueError: an option that the environment refuses, or one that clients set.
+          ValueError: an option that the environment refuses, or one that clients set; data that cannot be read; or an
+            environment that is behind a server itself.
           OSError: the port is taken.
         """
         self._env, self._options = env, dict(options or {})
         common = sorted(self._options.keys() & set(COMMON))
         if common:
             raise ValueError(f"{', '.join(common)}: the client sets the options that all environments have")
-        env_config(env, **self._options)
+        if issubclass(env_class(env), HttpEnv):
+            raise ValueError(
+                "env=http is a client of a server like this one: serve the environment itself, by its name"
+            )
+        probe = make_env(env, **self._options)
+        try:
+            probe.data_source()
+        finally:
+            probe.close()
         self._max_envs = max_envs
         self._lock = threading.Lock()  # guards the table
         self._envs: OrderedDict[str, tuple[TextEnv, threading.Lock]] = OrderedDict()
@@ -216,6 +225,6 @@ if __name__ == "__main__":
     try:
         main(sys.argv[1:])
     except (ValueError, KeyError, OSError, OverflowError) as fault:
-        sys.exit(f"error: {fault.args[0] if fault.args else fault}")
+        sys.exit(f"error: {fault.args[0] if isinstance(fault, KeyError) else fault}")
     except KeyboardInterrupt:
         logger.info("stopped")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragen_jax.envs.data_source import DataSet, load_rows, locate, read_json_lines, read_json_list
+from ragen_jax.envs.data_source import DataSet, load_rows, locate, read_json_lines, read_json_list, text_field
 from ragen_jax.envs.metamathqa.config import MetaMathQAConfig
 from ragen_jax.envs.metamathqa.families import embedded_records
 from ragen_jax.envs.metamathqa.problem import (
@@ -58,7 +58,7 @@ def convert(record: Any) -> Problem:
     """
     if not isinstance(record, dict):
         raise ValueError(f"a row is an object with 'query' and 'response', this is {type(record).__name__}")
-    question, response = str(record["query"]).strip(), str(record["response"])
+    question, response = text_field(record, "query").strip(), text_field(record, "response")
     answer = gold_answer(response)
     if not question:
         raise ValueError("'query' is empty")
@@ -67,7 +67,7 @@ def convert(record: Any) -> Problem:
     return Problem(
         question=question,
         answer=answer,
-        original=str(record.get("original_question") or question).strip(),
+        original=(text_field(record, "original_question", optional=True) or question).strip(),
         kind=_kind(record),
         work=_work(response),
     )
@@ -101,7 +101,10 @@ def gsm8k_records(row: dict[str, Any], *, variants: bool) -> list[Any]:
     """
     if "answer" not in row:
         return [ValueError("no field 'answer'")]
-    question, solution = str(row["question"]), str(row["answer"])
+    try:
+        question, solution = text_field(row, "question"), text_field(row, "answer")
+    except ValueError as error:
+        return [error]
     answer = gold_answer(solution)
     record = {"type": "GSM_AnsAug", "query": question, "original_question": question, "response": solution}
     hidden = _number_to_hide(question, solution) if variants and answer else None

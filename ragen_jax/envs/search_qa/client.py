@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from ragen_jax.envs.json_http import JsonClient
@@ -10,6 +11,7 @@ from ragen_jax.envs.search_qa.loader import split_content
 from ragen_jax.envs.search_qa.records import Hit, Passage
 
 MAX_RESULTS = 50  # passages that one request may ask for
+HEALTHY_S = 2.0  # seconds for which the news that a server is well holds
 
 
 class ServerRetriever:
@@ -34,20 +36,20 @@ class ServerRetriever:
             error=RetrievalError,
         )
         self.url = self._client.url
-        self._healthy = False
+        self._healthy_until = 0.0
 
     def check(self) -> None:
-        """Ask the server once whether it is ready.
+        """Ask the server whether it is ready, unless it said so just now and has not failed since.
 
         Raises:
           RetrievalError: it is down, slow, or has no index.
         """
-        if self._healthy:
+        if time.monotonic() < self._healthy_until:
             return
         health = self._client.call("/health")
         if health.get("index_loaded") is False:
             raise RetrievalError(f"the retrieval server at {self.url} has not loaded its index yet: wait and try again")
-        self._healthy = True
+        self._healthy_until = time.monotonic() + HEALTHY_S
 
     def search(self, query: str, k: int) -> list[Hit]:
         """The best passages, at most ``k``, best first.
@@ -55,18 +57,23 @@ class ServerRetriever:
         Raises:
           RetrievalError: the server is down or slow, or its answer is an error or not of the protocol.
         """
+        self._healthy_until = 0.0  # whatever goes wrong here, the next reset asks again
         answer = self._client.call("/retrieve", {"query": query, "top_k": k})
         results = answer.get("results")
         if not isinstance(results, list):
             raise RetrievalError(f"the retrieval server at {self.url} answered without a list of 'results'")
-        return [self._hit(result) for result in results[:k]]
+        hits = [self._hit(result) for result in results[:k]]
+        self._healthy_until = time.monotonic() + HEALTHY_S
+        return hits
 
     def _hit(self, result: Any) -> Hit:
         try:
-            content, score = result["content"], float(result.get("score", 0.0))
+            identity, content, score = result["id"], result["content"], float(result.get("score", 0.0))
+            if not isinstance(identity, str | int):
+                raise ValueError(f"id={identity!r} is neither a text nor a whole number")
             title, text = split_content(content)
-            return Hit(Passage(str(result["id"]), title, text), score)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            return Hit(Passage(str(identity), title, text), score)
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise RetrievalError(
                 f"the retrieval server at {self.url} sent a result that is not {{id, content, score}}: {error}"
             ) from error

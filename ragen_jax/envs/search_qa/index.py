@@ -19,7 +19,7 @@ PACKAGES = ("bm25s", "Stemmer")
 _WORD = re.compile(r"\w+")
 
 
-class RetrievalError(RuntimeError):
+class RetrievalError(OSError):
     """A search could not be made. It is never shown to the policy: the row becomes invalid."""
 
 

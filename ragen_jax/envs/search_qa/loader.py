@@ -12,7 +12,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ragen_jax.envs.data_source import DataSet, DataSource, load_rows, locate, read_json_lines, read_json_list
+from ragen_jax.envs.data_source import (
+    DataSet,
+    DataSource,
+    load_rows,
+    locate,
+    read_json_lines,
+    read_json_list,
+    text_field,
+)
 from ragen_jax.envs.search_qa.factbook import make_factbook
 from ragen_jax.envs.search_qa.index import Bm25Index
 from ragen_jax.envs.search_qa.records import Hop, Passage, Question
@@ -162,7 +170,7 @@ def passage_of(record: Any) -> Passage:
     if "contents" in row:
         title, text = split_content(_text(row, "contents"))
     else:
-        title, text = str(row.get("title") or ""), _text(row, "text")
+        title, text = text_field(row, "title", optional=True), _text(row, "text")
     return Passage(str(identity), title, text)
 
 
@@ -191,7 +199,11 @@ def question_of(record: Any) -> Question:
             f"answer={given!r}: give 'answer', 'ground_truth' or 'golden_answers', a text or a list of texts"
         )
     titles = _supporting_titles(row)
-    gold = tuple(map(str, row["gold"])) if isinstance(row.get("gold"), list) else titles
+    given_gold = row.get("gold")
+    named = tuple(given_gold) if isinstance(given_gold, list) else titles
+    if not all(isinstance(gold, str | int) for gold in named):
+        raise ValueError(f"gold={named!r}: give a list of ids of passages")
+    gold = tuple(map(str, named))
     unit = str(row.get("unit") or " / ".join(sorted(gold)) or text)
     return Question(
         text=text,
@@ -216,9 +228,9 @@ def contexts_of_row(record: Any) -> tuple[Passage, ...]:
         context = list(zip(context["title"], context["sentences"], strict=True))
     passages = []
     for title, sentences in context:
-        if not isinstance(title, str) or not isinstance(sentences, list):
+        if not (isinstance(title, str) and isinstance(sentences, list) and all(isinstance(s, str) for s in sentences)):
             raise ValueError(f"context of {title!r}: give pairs of a title and a list of sentences")
-        text = " ".join(str(sentence).strip() for sentence in sentences)
+        text = " ".join(sentence.strip() for sentence in sentences)
         digest = hashlib.sha256(f"{title}\n{text}".encode()).hexdigest()
         passages.append(Passage(digest[:12], title, text))
     return tuple(passages)

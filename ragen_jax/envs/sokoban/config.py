@@ -8,6 +8,7 @@ from ragen_jax.envs.base import EnvConfig
 from ragen_jax.envs.data_files import refuse_changed
 from ragen_jax.envs.sokoban import views
 
+MAX_SIDE = 50
 _GENERATOR_OPTIONS = (
     "height",
     "width",
@@ -25,8 +26,8 @@ class SokobanConfig(EnvConfig):
     """Options of Sokoban. Generated rooms are solvable and never solved at the start.
 
     Attributes:
-      height: rows, the walls around included.
-      width: columns, the walls around included.
+      height: rows, the walls around included; at most 50.
+      width: columns, the walls around included; at most 50.
       boxes: boxes, and targets.
       min_walls: fewest inner walls; the number is drawn uniformly.
       max_walls: most inner walls.
@@ -79,6 +80,10 @@ class SokobanConfig(EnvConfig):
             return
         if self.height < 3 or self.width < 3:
             raise ValueError(f"height={self.height}, width={self.width}: use 3 or more, the outer ring is wall")
+        if max(self.height, self.width) > MAX_SIDE:
+            raise ValueError(
+                f"height={self.height}, width={self.width}: use {MAX_SIDE} or less; larger rooms take too long to draw"
+            )
         if self.boxes < 1:
             raise ValueError(f"boxes={self.boxes}: use 1 or more")
         if not 0 <= self.min_walls <= self.max_walls:

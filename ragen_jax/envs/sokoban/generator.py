@@ -11,6 +11,7 @@ from ragen_jax.envs.sokoban.solver import SearchLimitError, distances_to_solutio
 
 _STARTS_PER_ROOM = 30  # starts tried in one room before another room is drawn
 _ATTEMPTS = 2_000  # rooms tried for one seed
+_MAX_STATES = 2_000_000  # states looked at for one seed
 
 
 def generate(config: SokobanConfig, seed: int) -> Puzzle:
@@ -19,13 +20,25 @@ def generate(config: SokobanConfig, seed: int) -> Puzzle:
     Raises:
       ValueError: when the options ask for rooms that (almost) never occur.
     """
+    looked_at = 0
 
     def make(rng: np.random.Generator) -> Puzzle | None:
+        nonlocal looked_at
+        if looked_at > _MAX_STATES:
+            raise ValueError(
+                f"seed {seed}: no room fits after {looked_at} states: min_solution_len={config.min_solution_len} to "
+                f"max_solution_len={config.max_solution_len} is too rare with height={config.height}, "
+                f"width={config.width}, boxes={config.boxes}; loosen them"
+            )
         hopeless = rng.random() < config.unsolvable_share and config.split != "validation"
         room = _draw_room(config, rng)
         if room is None:
             return None
-        return _unsolvable_start(config, room, rng) if hopeless else _solvable_start(config, room, rng)
+        if hopeless:
+            return _unsolvable_start(config, room, rng)
+        distances = distances_to_solution(room, max_length=config.max_solution_len)
+        looked_at += len(distances)
+        return _solvable_start(config, room, distances, rng)
 
     return draw_instance(
         make,
@@ -49,10 +62,12 @@ def _draw_room(config: SokobanConfig, rng: np.random.Generator) -> Room | None:
     return room if reachable(room, order[wall_count]) == room.floor else None
 
 
-def _solvable_start(config: SokobanConfig, room: Room, rng: np.random.Generator) -> Puzzle | None:
+def _solvable_start(
+    config: SokobanConfig, room: Room, distances: dict[State, int], rng: np.random.Generator
+) -> Puzzle | None:
     """A start with no box on a target, whose optimal length is uniform over those of the band that the room offers."""
     by_length: dict[int, list[State]] = {}
-    for state, length in distances_to_solution(room, max_length=config.max_solution_len).items():
+    for state, length in distances.items():
         if length >= config.min_solution_len and not state[1] & room.targets:
             by_length.setdefault(length, []).append(state)
     if not by_length:

@@ -29,7 +29,11 @@ def load_levels(name: str) -> DataSet[Puzzle]:
 
 
 def _read(path: Path) -> Iterator[tuple[int, Puzzle]]:
-    yield from enumerate(parse_levels(path.read_text(encoding="utf-8"), source=str(path)), start=1)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"level_file: {path} is no text file ({error}); levels are written in symbols") from error
+    yield from enumerate(parse_levels(text, source=str(path)), start=1)
 
 
 def _keep(level: Puzzle) -> Puzzle:

@@ -62,7 +62,7 @@ def open_shop(config: WebShopConfig) -> Shop:
     Raises:
       ValueError: files are missing, malformed or hold no goal; or the options ask for files and no folder is there.
     """
-    found = locate(config.folder, option="folder", below="webshop")
+    found = locate(config.folder, option="folder", below="webshop", folder=True)
     if found is None and (config.dataset != "small" or config.goals != "synthetic"):
         raise ValueError(
             f"dataset={config.dataset!r}, goals={config.goals!r} need the WebShop files: name their folder with "

@@ -190,3 +190,10 @@ def test_options_that_no_task_meets_are_one_clear_error() -> None:
     env = make_env("countdown", numbers_max=3, max_number=1, min_target=50)
     with pytest.raises(ValueError, match="seed 0: no instance of split 'train' in 5000 attempts"):
         env.reset(0)
+
+
+def test_a_file_without_a_task_that_can_be_solved_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "hopeless.jsonl"
+    file.write_text('{"target": 900, "nums": [1, 2]}\n' * 3, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"3 of the 3 rows of hopeless\.jsonl were looked at, and none can be solved"):
+        rows_of(CountdownConfig(data_file=str(file)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import socket
@@ -19,6 +20,9 @@ from typing import Any
 
 import pytest
 
+from experiments import play
+from experiments._main import run_main
+from ragen_jax.envs import TextEnv, make_env
 from ragen_jax.envs.search_qa.client import MAX_RESULTS, ServerRetriever
 from ragen_jax.envs.search_qa.index import Bm25Index, RetrievalError
 from ragen_jax.envs.search_qa.records import Hit, Passage
@@ -197,6 +201,7 @@ class _Scripted(BaseHTTPRequestHandler):
         (200, b"{}", "without a list of 'results'"),
         (200, b'{"results": [5]}', "not {id, content, score}"),
         (200, b'{"results": [{"id": 1}]}', "not {id, content, score}"),
+        (200, b'{"results": [{"id": null, "content": "x"}]}', "id=None is neither"),
         (200, b'{"results": [{"id": 1, "content": 5}]}', "not {id, content, score}"),
         (200, b'{"results": [{"id": 1, "content": "x", "score": "high"}]}', "not {id, content, score}"),
         (200, b" " * (8 * 2**20 + 1), "sent more than"),
@@ -272,3 +277,62 @@ def test_the_module_runs_and_stops_on_interrupt(tmp_path: Path) -> None:
         run.kill()
         run.wait()
         run.stderr.close()
+
+
+def _env(address: str) -> TextEnv:
+    return make_env("search_qa", retriever="server", server_url=address, retrieval_timeout_s=5.0)
+
+
+def test_a_server_that_dies_is_noticed_by_the_next_reset(index: Bm25Index) -> None:
+    with _serving(RetrievalServer(index, port=0)) as address:
+        env = _env(address)
+        env.reset(1)
+    with pytest.raises(RetrievalError, match="no retrieval server"):
+        env.step("search[guild]")
+    with pytest.raises(RetrievalError, match="no retrieval server"):
+        env.reset(2)
+
+
+def test_a_server_that_dies_unseen_is_asked_again(index: Bm25Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragen_jax.envs.search_qa.client.HEALTHY_S", 0.0)
+    with _serving(RetrievalServer(index, port=0)) as address:
+        env = _env(address)
+        env.reset(1)
+    with pytest.raises(RetrievalError, match="no retrieval server"):
+        env.reset(2)
+
+
+@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"])
+def test_an_answer_that_trickles_in_is_a_timeout(head: bytes) -> None:
+    """Every byte comes in time, the whole answer does not."""
+    over = threading.Event()
+
+    def trickle(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(head or b"HTTP/1.1 200 OK\r\nX-Long: ")
+            while not over.wait(0.05):
+                connection.sendall(b" ")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as threads:
+        done = threads.submit(trickle, listener)
+        client = ServerRetriever(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout_s=0.4)
+        try:
+            with pytest.raises(RetrievalError, match=r"took longer than retrieval_timeout_s=0\.4"):
+                client.check()
+            assert not done.done(), "the server went on sending until the client left"
+        finally:
+            over.set()
+
+
+def test_a_program_without_its_server_ends_with_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["env=search_qa", "env.retriever=server", "env.server_url=http://127.0.0.1:9"]
+    monkeypatch.setattr(sys, "argv", ["play", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        run_main(play.main)
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: no retrieval server at http://127.0.0.1:9")
+    assert error.count("\n") == 1

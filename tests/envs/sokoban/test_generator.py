@@ -112,3 +112,11 @@ def test_a_room_that_cannot_be_that_hard_is_one_clear_error() -> None:
     config = _config(height=4, width=4, max_walls=0, min_solution_len=10)
     with pytest.raises(ValueError, match="seed 5: no instance of split 'train' in 2000 attempts"):
         generate(config, 5)
+
+
+def test_rooms_that_are_too_large_or_too_rare_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="height=1000, width=1000: use 50 or less"):
+        SokobanConfig(height=1000, width=1000)
+    monkeypatch.setattr("ragen_jax.envs.sokoban.generator._MAX_STATES", 2_000)
+    with pytest.raises(ValueError, match=r"no room fits after .* min_solution_len=10 to max_solution_len=10"):
+        generate(SokobanConfig(height=3, width=12, max_walls=0, min_solution_len=10), 0)

@@ -102,3 +102,10 @@ def test_boxoban_through_the_environment(data_dir: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("RAGEN_DATA_DIR", str(data_dir))
     env = make_env("sokoban", level_file="boxoban/hard_003.txt", split="validation", observation_format="coord")
     assert "Board: 10 rows, 10 columns" in env.reset(0).text
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "levels.bin"
+    file.write_bytes(b"\xff\xfe\x00#")
+    with pytest.raises(ValueError, match=r"level_file: .*levels\.bin is no text file"):
+        load_levels(str(file))
