@@ -183,6 +183,12 @@ def _environment(config: Config) -> Iterator[str]:
             f"env.validation_percent={options.validation_percent} leaves one split without instances; use 1 to 99 "
             "(10 is the default)"
         )
+    if env.step_timeout_s < options.longest_step_s:
+        yield (
+            f"env.step_timeout_s={env.step_timeout_s:g}: one step of {env.name} may take {options.longest_step_s:g} "
+            "seconds by its own limits, and the row would be invalid before that; "
+            f"use env.step_timeout_s={options.longest_step_s:g} or more, or lower the limits"
+        )
 
 
 def _seeds(config: Config) -> Iterator[str]:

@@ -91,6 +91,11 @@ class EnvConfig:
         if not self.action_separator:
             raise ValueError("action_separator is empty: use '||' or ' '")
 
+    @property
+    def longest_step_s(self) -> float:
+        """Seconds that one step may take by the environment's own limits; 0 where it has none."""
+        return 0.0
+
 
 def check_replay(name: str, config: EnvConfig, plan: Sequence[str], draws: int) -> None:
     """Refuse a replay that would not mean what it says.
@@ -108,9 +113,16 @@ def check_replay(name: str, config: EnvConfig, plan: Sequence[str], draws: int) 
 
 
 class TextEnv(ABC):
-    """One environment. ``reset`` first, then ``step`` until the result is done."""
+    """One environment. ``reset`` first, then ``step`` until the result is done.
+
+    Attributes:
+      name: in ``ENVS``.
+      max_workers: threads of a pool that may be inside environments of this kind at once; None = any number.
+      config: its options.
+    """
 
     name: ClassVar[str]
+    max_workers: ClassVar[int | None] = None
     config: EnvConfig
 
     @abstractmethod

@@ -49,7 +49,7 @@ class EnvPool:
           config: config of every environment.
           groups: P.
           group_size: G, members that share a layout seed.
-          workers: threads.
+          workers: threads; an environment with ``max_workers`` has no more than that.
           step_timeout_s: seconds that one reset or step may take.
 
         Raises:
@@ -69,7 +69,11 @@ class EnvPool:
         self.errors: list[str | None] = [None] * len(self.envs)
         self._timeout = step_timeout_s
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()  # None stops a worker
-        self._workers = [_Worker(self._tasks) for _ in range(workers)]
+        # A row that waits for its turn waits here, in the queue of tasks, where its time limit does not run yet.
+        threads = min(workers, self._factory.max_workers or workers)
+        if threads < workers:
+            logger.info("workers=%d: environment %r has at most %d at once", workers, self.name, threads)
+        self._workers = [_Worker(self._tasks) for _ in range(threads)]
 
     def __len__(self) -> int:
         """Rows."""

@@ -112,6 +112,12 @@ def test_environment_names_and_options():
             assert word in str(error.value)
 
 
+def test_a_step_has_the_time_that_its_environment_may_take():
+    message = refused("env.name=deepcoder", "env.total_limit_s=60", "env.step_timeout_s=60")
+    assert "env.step_timeout_s=60: one step of deepcoder may take 64 seconds by its own limits" in message
+    accepted("env.name=deepcoder", "env.total_limit_s=60", "env.step_timeout_s=64")
+
+
 def with_options(config: Config, options: dict) -> Config:
     import dataclasses
 
@@ -265,3 +271,26 @@ def test_mesh_against_devices(caplog):
     with caplog.at_level(logging.WARNING):
         check_mesh(mesh("mesh.data=1"), 4)
     assert "1 of 4 devices" in caplog.text
+
+
+# --- options that would do nothing -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["trajectory", "turn_uniform"])
+def test_contexts_of_a_diagnosis_that_never_runs(name):
+    sentence = refused("collapse.every=0", f"collapse.{name}=true")
+    assert f"collapse.{name}=True has no effect with collapse.every=0" in sentence
+    accepted("collapse.every=1", f"collapse.{name}=true")
+
+
+def test_draws_of_contexts_that_are_not_drawn():
+    assert "collapse.trajectory_samples=8 has no effect" in refused("collapse.trajectory_samples=8")
+    for name in ("trajectory", "turn_uniform"):
+        accepted("collapse.trajectory_samples=8", f"collapse.{name}=true")
+
+
+def test_early_stops_that_cannot_come():
+    assert "early_stop.fraction=0 with early_stop.window=5" in refused("early_stop.fraction=0")
+    accepted("early_stop.fraction=0", "early_stop.window=0")
+    assert "early_stop.low_success_validations=5" in refused("early_stop.low_success=0")
+    accepted("early_stop.low_success=0", "early_stop.low_success_validations=0")

@@ -62,6 +62,31 @@ def pool():
         Troubled.release.set()
 
 
+class OneAtATime(Troubled):
+    """Counts how many are inside at once."""
+
+    max_workers = 1
+    inside = 0
+    most = 0
+
+    def step(self, answer: str) -> StepResult:
+        kind = type(self)
+        kind.inside += 1
+        kind.most = max(kind.most, kind.inside)
+        time.sleep(0.3)
+        kind.inside -= 1
+        return super().step(answer)
+
+
+def test_rows_wait_for_their_turn_without_being_late() -> None:
+    """Six steps of 0.3 seconds, one after the other, each within 1.5 seconds."""
+    with EnvPool(OneAtATime, EnvConfig(), groups=6, group_size=1, workers=6, step_timeout_s=1.5) as made:
+        made.reset(range(6))
+        assert all(made.step(["a"] * 6))
+        assert made.errors == [None] * 6
+    assert OneAtATime.most == 1
+
+
 def _texts(observations) -> list[str | None]:
     return [observation and observation.text for observation in observations]
 

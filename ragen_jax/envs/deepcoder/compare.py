@@ -1,34 +1,69 @@
-"""Whether an output is the expected one. Runs in the parent, on values of plain types only."""
+"""Whether an output is the expected one. Runs in the parent, on values that an untrusted program chose.
+
+Nothing of theirs is hashed: a few ten thousand numbers of one hash value would keep the parent busy for seconds. Sets
+and dicts are compared as sorted texts.
+"""
 
 from __future__ import annotations
 
+import json
 import math
+from operator import itemgetter
 from typing import Any
 
 TOLERANCE = 1e-6
 """Relative, and absolute below 1, where the expected number is a float."""
+_EXACT = 2**53  # whole numbers below this are the same as floats and as integers
 
 
 def same_value(expected: Any, got: Any) -> bool:
-    """Equality of Python values, with a tolerance where the expected number is a float; lists equal tuples.
+    """Equality of two values in the form of ``runner.pack``, with a tolerance where the expected number is a float.
 
-    An expected integer must be met exactly. Sets and keys of dicts are compared exactly too.
+    An expected integer must be met exactly. Members of sets and keys of dicts are compared exactly too. The time is
+    that of sorting the text of the values.
+
+    Args:
+      expected: what is right.
+      got: any JSON; what ``pack`` does not write equals nothing.
+
+    Raises:
+      RecursionError: ``got`` is nested too deeply.
     """
     if isinstance(expected, float) and isinstance(got, (int, float)):
         return _near(expected, got)
-    if isinstance(expected, (list, tuple)):
-        return (
-            isinstance(got, (list, tuple))
-            and len(expected) == len(got)
-            and all(same_value(left, right) for left, right in zip(expected, got, strict=True))
-        )
-    if isinstance(expected, dict):
-        return (
-            isinstance(got, dict)
-            and expected.keys() == got.keys()
-            and all(same_value(value, got[key]) for key, value in expected.items())
-        )
+    match expected, got:
+        case [*parts], [*others]:
+            return len(parts) == len(others) and all(map(same_value, parts, others))
+        case {"set": [*parts]}, {"set": [*others]}:
+            return len(parts) == len(others) and sorted(map(_text, parts)) == sorted(map(_text, others))
+        case {"dict": [*pairs]}, {"dict": [*others]}:
+            return (
+                len(pairs) == len(others)
+                and all(isinstance(pair, list) and len(pair) == 2 for pair in others)
+                and all(
+                    key == other_key and same_value(value, other)
+                    for (key, value), (other_key, other) in zip(_by_key(pairs), _by_key(others), strict=True)
+                )
+            )
+        case (list() | dict(), _) | (_, list() | dict()):
+            return False
     return bool(expected == got)
+
+
+def _by_key(pairs: list[list[Any]]) -> list[tuple[str, Any]]:
+    return sorted(((_text(key), value) for key, value in pairs), key=itemgetter(0))
+
+
+def _text(packed: Any) -> str:
+    """A text that two packed values share if and only if they are equal; True is 1, and 2.0 is 2."""
+    match packed:
+        case [*parts]:
+            return f"[{','.join(map(_text, parts))}]"
+        case {"set": [*parts]}:
+            return f"{{{','.join(sorted(map(_text, parts)))}}}"
+        case bool() | int() | float() if abs(packed) < _EXACT and packed == int(packed):
+            return str(int(packed))
+    return json.dumps(packed)
 
 
 def same_output(expected: str, got: str) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 from ragen_jax.envs.base import EnvConfig
 from ragen_jax.envs.data_files import refuse_changed
+from ragen_jax.envs.deepcoder.process import wall_limit_s
 from ragen_jax.envs.deepcoder.sandbox import TIERS
 
 DATASETS = ("deepcoder", "exercism", "human_eval")
@@ -27,8 +29,8 @@ class DeepCoderConfig(EnvConfig):
       max_tests: hidden tests that count, evenly spread over those of a problem.
       time_limit_s: processor seconds on one test.
       total_limit_s: seconds of the tests of a program together, behind which no further one is begun and the verdict is
-        a time-out. With one more test (twice ``time_limit_s`` and a second) it should stay below ``step_timeout_s`` of
-        the run, behind which the row is invalid.
+        a time-out. A run's ``env.step_timeout_s``, behind which a row is invalid, must have room for it and for one
+        more test: see ``longest_step_s``.
       memory_limit_mb: address space, MiB.
       max_program_bytes: a longer answer is not run.
     """
@@ -48,6 +50,11 @@ class DeepCoderConfig(EnvConfig):
     memory_limit_mb: int = 512
     max_program_bytes: int = 32_768
 
+    @property
+    def longest_step_s(self) -> float:
+        """All tests, one more that has just begun, and a second to start and end its child."""
+        return self.total_limit_s + wall_limit_s(self.time_limit_s) + 1
+
     def __post_init__(self) -> None:
         """Refuse values outside their range."""
         super().__post_init__()
@@ -64,6 +71,8 @@ class DeepCoderConfig(EnvConfig):
                 raise ValueError(f"{field}={getattr(self, field)}: use 1 or more")
         if not 0 < self.time_limit_s <= 60:
             raise ValueError(f"time_limit_s={self.time_limit_s}: use more than 0, at most 60 seconds")
+        if not math.isfinite(self.total_limit_s):
+            raise ValueError(f"total_limit_s={self.total_limit_s}: use an ordinary number of seconds")
         if self.total_limit_s < self.time_limit_s:
             raise ValueError(
                 f"total_limit_s={self.total_limit_s}, time_limit_s={self.time_limit_s}: all tests together need at "

@@ -11,7 +11,8 @@ from ragen_jax.envs.data_source import DataSource
 from ragen_jax.envs.deepcoder.config import DeepCoderConfig
 from ragen_jax.envs.deepcoder.judge import Judgement, Verdict, make_judge
 from ragen_jax.envs.deepcoder.loader import load_problems
-from ragen_jax.envs.deepcoder.problem import Problem
+from ragen_jax.envs.deepcoder.problem import Problem, is_teachable
+from ragen_jax.envs.deepcoder.process import MAX_CHILDREN
 from ragen_jax.envs.deepcoder.program import program_of
 from ragen_jax.envs.demonstrations import with_fillers
 from ragen_jax.envs.instances import draw_instance
@@ -36,6 +37,7 @@ class DeepCoder(TextEnv):
     """
 
     name: ClassVar[str] = "deepcoder"
+    max_workers: ClassVar[int | None] = MAX_CHILDREN
     Config: ClassVar[type[DeepCoderConfig]] = DeepCoderConfig
 
     def __init__(self, config: DeepCoderConfig) -> None:
@@ -130,13 +132,18 @@ class DeepCoder(TextEnv):
         """Name the problem and the way to its solution, and give the solution, or carelessly a broken program.
 
         Raises:
-          ValueError: the data set has no solution for the problem.
+          ValueError: the data set has no solution for the problem that an answer could hold.
         """
         problem = self.problem
         if not problem.solution:
             raise ValueError(
                 f"problem {problem.name!r} has no reference solution: demonstrations need a data set with solutions, "
                 "such as the embedded one"
+            )
+        if not (is_teachable(problem.solution) and is_teachable(problem.broken)):
+            raise ValueError(
+                f"the solution of problem {problem.name!r} holds a marker such as </answer>, so it would end its own "
+                "answer: leave the problem out of the data set"
             )
         right = rng.random() < skill
         what = f"function {problem.function}" if problem.function else "program from input to output"

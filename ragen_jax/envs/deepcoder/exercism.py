@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ragen_jax.envs.data_source import read_json_lines
+from ragen_jax.envs.data_source import read_json_lines, text_field
 from ragen_jax.envs.deepcoder.problem import FUNCTIONAL, HiddenTest, Problem
 from ragen_jax.envs.deepcoder.runner import pack
 from ragen_jax.envs.text import neutralise
@@ -47,14 +47,17 @@ def convert(record: Any) -> Problem:
         f"{function}({', '.join(repr(value) for value in case['input'].values())}) -> {case['expected']!r}"
         for case in cases[:_SHOWN]
     )
-    story = re.sub(r"^# .*\n+", "", str(record["description"])).strip()
+    story = re.sub(r"^# .*\n+", "", text_field(record, "description")).strip()
     return Problem(
-        name=str(record["exercise"]),
+        name=text_field(record, "exercise"),
         statement=neutralise(f"{story}\n\nExamples:\n{shown}"),
         kind=FUNCTIONAL,
         function=function,
         tests=tuple(
-            HiddenTest(json.dumps(pack(list(case["input"].values()))), json.dumps(pack(case["expected"])))
+            HiddenTest(
+                json.dumps(pack(list(case["input"].values())), ensure_ascii=False),
+                json.dumps(pack(case["expected"]), ensure_ascii=False),
+            )
             for case in cases[_SHOWN:]
         ),
         starter_code=f"def {function}({', '.join(names)}):",

@@ -14,11 +14,12 @@ from typing import Any
 
 from ragen_jax.envs.deepcoder.compare import same_output, same_value
 from ragen_jax.envs.deepcoder.problem import HiddenTest, Problem
-from ragen_jax.envs.deepcoder.process import MAX_OUTPUT, Outcome, run_child
-from ragen_jax.envs.deepcoder.runner import READY, unpack
+from ragen_jax.envs.deepcoder.process import MAX_OUTPUT, Outcome, run_child, wall_limit_s
+from ragen_jax.envs.deepcoder.runner import READY
 from ragen_jax.envs.deepcoder.sandbox import Sandbox, describe_sandbox
 
 logger = logging.getLogger(__name__)
+_DETAIL = 300  # characters of a detail that are kept
 
 
 class Verdict(enum.StrEnum):
@@ -76,8 +77,8 @@ class Judge:
 
     @property
     def wall_limit_s(self) -> float:
-        """Seconds after which a child is killed, whatever it does: it may wait without using the processor."""
-        return 2 * self.time_limit_s + 1
+        """Seconds after which a child is killed; see ``process.wall_limit_s``."""
+        return wall_limit_s(self.time_limit_s)
 
     def judge(self, program: str, problem: Problem, *, max_tests: int, stop_at_failure: bool) -> Judgement:
         """Run the tests one by one, each in a fresh child.
@@ -195,7 +196,8 @@ def _read(outcome: Outcome, problem: Problem, test: HiddenTest) -> _Failure | No
     if outcome.timed_out or outcome.signal is signal.SIGKILL:  # the latter is the hard limit of processor time
         return _Failure(Verdict.TIMEOUT)
     report = _parse(rest.partition(b"\n")[0])
-    detail = str(report.get("detail", ""))
+    detail = report.get("detail")
+    detail = detail[:_DETAIL] if isinstance(detail, str) else ""
     match report.get("status"):
         case "forbidden":
             return _Failure(Verdict.FORBIDDEN, detail)
@@ -217,8 +219,8 @@ def _read(outcome: Outcome, problem: Problem, test: HiddenTest) -> _Failure | No
 
 def _compare_value(packed: Any, test: HiddenTest) -> _Failure | None:
     try:
-        right = same_value(unpack(json.loads(test.expected)), unpack(packed))
-    except (ValueError, RecursionError) as error:
+        right = same_value(json.loads(test.expected), packed)
+    except RecursionError as error:
         return _Failure(Verdict.ERROR, f"{type(error).__name__}: {error}")
     return None if right else _Failure(Verdict.WRONG)
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ragen_jax.envs.data_source import DataSet, load_rows, locate, read_json_lines
+from ragen_jax.envs.data_source import DataSet, load_rows, locate, read_json_lines, text_field
 from ragen_jax.envs.deepcoder import exercism, human_eval
 from ragen_jax.envs.deepcoder.config import DeepCoderConfig
-from ragen_jax.envs.deepcoder.problem import FUNCTIONAL, STDIN, HiddenTest, Problem
+from ragen_jax.envs.deepcoder.problem import FUNCTIONAL, STDIN, HiddenTest, Problem, is_teachable, refuse_surrogates
 from ragen_jax.envs.deepcoder.problems import embedded_problems
 from ragen_jax.envs.deepcoder.runner import pack
 from ragen_jax.envs.text import neutralise
@@ -90,15 +90,25 @@ def convert(row: Any) -> Problem:
         raise ValueError("functional tests need the name of the function: 'fn_name', or 'func_name' in 'metadata'")
     make = _functional_test if kind == FUNCTIONAL else _stdin_test
     solutions = _decoded(row.get("solutions") or [], field="solutions")
+    statement, starter_code = text_field(row, "problem"), text_field(row, "starter_code", optional=True)
+    refuse_surrogates(statement, starter_code)
     return Problem(
-        name=str(row.get("uid") or row.get("name") or ""),
-        statement=neutralise(str(row["problem"])).strip(),
+        name=neutralise(str(row.get("uid") or row.get("name") or "")),
+        statement=neutralise(statement).strip(),
         kind=kind,
         function=function if kind == FUNCTIONAL else "",
         tests=tuple(make(given, expected) for _, given, expected in cases),
-        starter_code=neutralise(str(row.get("starter_code") or "")).rstrip(),
-        solution=str(solutions[0]) if isinstance(solutions, list) and solutions else "",
+        starter_code=neutralise(starter_code).rstrip(),
+        solution=_solution(solutions),
     )
+
+
+def _solution(solutions: Any) -> str:
+    """The first solution that a demonstration could show; else the first, which demonstrations refuse."""
+    if not isinstance(solutions, list) or not all(isinstance(solution, str) for solution in solutions):
+        raise ValueError("'solutions' is not a list of texts")
+    texts: list[str] = solutions
+    return next(filter(is_teachable, texts), texts[0] if texts else "")
 
 
 def _decoded(value: Any, *, field: str) -> Any:
@@ -146,7 +156,7 @@ def _functional_test(given: Any, expected: Any) -> HiddenTest:
     if not isinstance(arguments, list):
         raise ValueError(f"input of a functional test is {type(given).__name__}, not lines of text or a list")
     value = next(_values(expected)) if isinstance(expected, str) else expected
-    return HiddenTest(json.dumps(pack(arguments)), json.dumps(pack(value)))
+    return HiddenTest(*(json.dumps(pack(part), ensure_ascii=False) for part in (arguments, value)))
 
 
 def _values(text: str) -> Iterator[Any]:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+
+from ragen_jax.envs.parsing import ANSWER, THINK
 
 STDIN, FUNCTIONAL = "stdin", "functional"
+_MARKERS = (*THINK, *ANSWER, "<|")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +62,26 @@ class Problem:
             raise ValueError(f"kind {self.kind!r} with function {self.function!r}: only a functional problem has one")
         if self.function and not self.function.isidentifier():
             raise ValueError(f"{self.function!r} is no name of a function")
+        tests = (text for test in self.tests for text in (test.input, test.expected))
+        refuse_surrogates(self.name, self.statement, self.starter_code, self.solution, self.broken, *tests)
 
     def text(self) -> str:
         """Statement and starter code: equal for two problems if and only if they are the same task."""
         return f"{self.statement}\n\n{self.starter_code}".strip()
+
+
+def refuse_surrogates(*texts: str) -> None:
+    """Refuse half of a character, which no program could be given.
+
+    Raises:
+      ValueError: a text has a lone surrogate.
+    """
+    for text in texts:
+        half = _SURROGATE.search(text)
+        if half:
+            raise ValueError(f"a text holds the lone surrogate {half[0]!r}, which is half of a character")
+
+
+def is_teachable(program: str) -> bool:
+    """True when an answer can hold the program: nothing in it reads as the end of a block or of a turn."""
+    return not any(marker in program for marker in _MARKERS)

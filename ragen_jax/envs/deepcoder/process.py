@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ragen_jax.envs.deepcoder.sandbox import Sandbox
+from ragen_jax.envs.deepcoder.shared_memory import remove_segments
 
 MAX_OUTPUT = 1 << 20  # bytes of standard output, and of a report, that a child may write
 MAX_CHILDREN = max(4, os.cpu_count() or 1)
@@ -23,6 +24,11 @@ MAX_CHILDREN = max(4, os.cpu_count() or 1)
 _RUNNER = Path(__file__).with_name("runner.py").read_text(encoding="utf-8")
 _GRACE_S = 5.0  # time that a killed child has to disappear
 _slots = threading.BoundedSemaphore(MAX_CHILDREN)
+
+
+def wall_limit_s(time_limit_s: float) -> float:
+    """Seconds after which a child is killed, whatever it does: it may wait without using the processor."""
+    return 2 * time_limit_s + 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +43,7 @@ class Outcome:
       flooded: it was killed because it wrote too much.
       exit_code: of the child; negative or above 128 when a signal ended it.
       signal: that ended the child, or None.
-      seconds: wall time of the child.
+      seconds: wall time of the child, its start included; waiting for a free place is not.
     """
 
     output: bytes
@@ -64,6 +70,7 @@ def run_child(sandbox: Sandbox, task: dict[str, Any], *, stdin: str, wall_s: flo
       subprocess.TimeoutExpired: it could not be killed.
     """
     with _slots, contextlib.ExitStack() as stack:
+        began, clock = time.monotonic(), time.time()
         task_file, stdin_file = _memory_file(json.dumps(task), stack), _memory_file(stdin, stack)
         result_in, result_out = _pipe(stack)
         info_in, info_out = _pipe(stack)
@@ -84,7 +91,12 @@ def run_child(sandbox: Sandbox, task: dict[str, Any], *, stdin: str, wall_s: flo
         assert process.stderr is not None
         pipes = [stack.enter_context(pipe) for pipe in (process.stdout, process.stderr)] + [result_in, info_in]
         child = _Child(process, stack, unwrap=sandbox.has_namespaces)
-        return child.watch(*(pipe.fileno() for pipe in pipes), wall_s=wall_s)
+        try:
+            outcome = child.watch(*(pipe.fileno() for pipe in pipes), wall_s=wall_s)
+        finally:
+            if not sandbox.has_namespaces:  # a namespace takes its shared memory with it
+                remove_segments(process.pid, since=clock)
+        return dataclasses.replace(outcome, seconds=time.monotonic() - began)
 
 
 class _Child:

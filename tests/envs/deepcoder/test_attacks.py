@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import dataclasses
 import json
 import os
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ import pytest
 import ragen_jax
 from ragen_jax.envs.deepcoder import HiddenTest, Judge, Problem, Verdict
 from ragen_jax.envs.deepcoder.process import Outcome, run_child
+from ragen_jax.envs.deepcoder.shared_memory import remove_segments
 
 SECRET = "expected-output-48151623"
 GUESS = Problem("guess", "Print the secret.", "stdin", "", (HiddenTest("input", SECRET),))
@@ -191,7 +195,8 @@ def test_no_fork_in_the_weaker_tier_and_few_in_the_other(judge: Judge, prologue:
 
 @pytest.mark.parametrize("bomb", ["x = [bytearray(1 << 20) for _ in range(10**4)]", "x = 'x' * (1 << 40)"])
 def test_memory_is_limited(judge: Judge, bomb: str) -> None:
-    assert _verdict(judge, bomb) is Verdict.MEMORY
+    # Filling the memory takes processor time, and a busy machine must not run out of that first.
+    assert _verdict(dataclasses.replace(judge, time_limit_s=20.0), bomb) is Verdict.MEMORY
 
 
 def test_limits_cannot_be_raised(judge: Judge) -> None:
@@ -268,3 +273,50 @@ def test_files_in_memory_cannot_grow_without_end(judge: Judge) -> None:
         "except OSError:\n    print('refused')\n"
     )
     assert _output(judge, program).strip() == "refused"
+
+
+def _segments() -> set[str]:
+    """Ids of the shared memory that this machine holds."""
+    table = Path("/proc/sysvipc/shm")
+    if not table.exists():
+        pytest.skip("this kernel has no System V shared memory")
+    return {line.split()[1] for line in table.read_text(encoding="ascii").splitlines()[1:]}
+
+
+def test_shared_memory_does_not_outlive_the_child(judge: Judge) -> None:
+    """It would stay after the process, and no limit of the process counts it."""
+    before = _segments()
+    program = DISARM + (
+        "\nimport ctypes\nlibc = ctypes.CDLL(None)\n"
+        "print(sum(libc.shmget(0, 1 << 20, 0o1600) >= 0 for _ in range(3)), flush=True)\n"
+    )
+    assert _output(judge, program).strip() == "3"
+    assert _segments() <= before
+
+
+def test_shared_memory_of_others_stays() -> None:
+    libc = ctypes.CDLL(None)
+    before = _segments()
+    libc.shmget(0, 4096, 0o1600)
+    (mine,) = _segments() - before
+    try:
+        remove_segments(os.getpid() + 1, since=0.0)
+        remove_segments(os.getpid(), since=time.time() + 60)  # made before a process of the same id began
+        assert mine in _segments()
+        remove_segments(os.getpid(), since=time.time() - 60)
+        assert mine not in _segments()
+    finally:
+        libc.shmctl(int(mine), 0, None)
+
+
+@pytest.mark.parametrize("detail", ["b'[' * 500 + b']' * 500", "b'\"' + b'x' * 500_000 + b'\"'"])
+def test_a_forged_detail_is_cut_or_dropped(judge: Judge, detail: str) -> None:
+    program = (
+        "import os, sys\ndef guess(x):\n"
+        f'    line = b\'{{"status": "error", "detail": \' + {detail} + b\'}}\\n\'\n'
+        "    while line:\n        line = line[os.write(int(sys.argv[2]), line):]\n"
+        "    os._exit(0)\n"
+    )
+    judgement = judge.judge(program, CALL, max_tests=1, stop_at_failure=True)
+    assert judgement.verdict is Verdict.ERROR
+    assert len(judgement.detail) <= 300

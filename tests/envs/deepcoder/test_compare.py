@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragen_jax.envs.deepcoder.compare import same_output, same_value
@@ -50,7 +51,7 @@ from ragen_jax.envs.deepcoder.runner import pack, unpack
     ],
 )
 def test_values(expected: Any, got: Any, same: bool) -> None:
-    assert same_value(expected, got) is same
+    assert same_value(pack(expected), pack(got)) is same
 
 
 @pytest.mark.parametrize(
@@ -93,14 +94,55 @@ _values = st.recursive(
 @given(_values)
 def test_a_packed_value_is_itself_again(value: Any) -> None:
     """Through JSON too; only tuples come back as lists."""
-    assert same_value(value, unpack(json.loads(json.dumps(pack(value)))))
+    packed = json.loads(json.dumps(pack(value)))
+    assert same_value(packed, pack(value))
+    assert same_value(packed, pack(unpack(packed)))
 
 
-@given(_values, _values)
-def test_unequal_values_stay_unequal(left: Any, right: Any) -> None:
-    if left != right and not isinstance(left, float):
-        again = unpack(json.loads(json.dumps(pack(right))))
-        assert same_value(left, again) is same_value(left, right)
+_few = st.sampled_from([0, 1, 2, True, "1", "", None, (1,), (1, 2), frozenset({1}), 2.0])
+_exact = st.recursive(
+    st.sampled_from([0, 1, "1", None]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(_few, inner, max_size=2) | st.sets(_few, max_size=3),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(_exact, _exact)
+def test_without_floats_it_is_the_equality_of_python(left: Any, right: Any) -> None:
+    assert same_value(pack(left), json.loads(json.dumps(pack(right)))) is (left == right)
+
+
+@pytest.mark.parametrize("form", ["set", "dict"])
+def test_values_of_one_hash_cost_no_more_than_others(form: str) -> None:
+    """In a hash table these numbers take more than a million steps for each thousand of them, all in the parent."""
+    numbers = [(2**61 - 1) * k for k in range(1, 40_000)]
+    parts = numbers if form == "set" else [[number, 0] for number in numbers]
+    began = time.process_time()
+    assert same_value({form: parts}, {form: parts[::-1]})
+    assert not same_value({form: parts}, {form: [*parts[1:], 7 if form == "set" else [7, 0]]})
+    assert time.process_time() - began < 2.5
+
+
+@pytest.mark.parametrize(
+    "got",
+    [
+        {"set": [1, 1]},
+        {"set": [[1]]},
+        {"set": [{"dict": [[1, 2]]}]},
+        {"set": 1},
+        {"set": None},
+        {"dict": [[1, 2]]},
+        {"other": [1, 2]},
+        [1, 2],
+        "set",
+    ],
+)
+def test_forged_forms_equal_nothing(got: Any) -> None:
+    assert not same_value({"set": [1, 2]}, got)
+    assert not same_value({"dict": [["set", [1, 2]]]}, got)
+    assert not same_value({"dict": [[1, 2], [3, 4]]}, {"dict": [[1, 2], 5]})
+    assert not same_value({"dict": [[1, 2], [3, 4]]}, {"dict": [[1, 2], [1, 2]]})
 
 
 @pytest.mark.parametrize(

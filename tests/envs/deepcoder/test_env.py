@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ragen_jax.config import parse
 from ragen_jax.envs import env_config, make_env
 from ragen_jax.envs.deepcoder import DeepCoder, Judge, JudgeError
+from ragen_jax.envs.deepcoder.process import MAX_CHILDREN
 from ragen_jax.envs.pool import EnvPool
 
 
@@ -111,6 +113,39 @@ def test_demonstrations_need_a_solution(data_file: str) -> None:
         _env("rlimits", data_file).demonstrate(np.random.default_rng(0), skill=1.0)
 
 
+@pytest.mark.parametrize("marker", ["<think>", "</think>", "<answer>", "</answer>", "<|im_end|>"])
+def test_no_demonstration_ends_its_own_answer(tmp_path: Path, marker: str) -> None:
+    path = tmp_path / "problems.jsonl"
+    row = {"problem": "Print.", "uid": "a </think> b", "tests": {"inputs": ["1"], "outputs": ["1"]}}
+    path.write_text(json.dumps({**row, "solutions": [f"print({marker!r})"]}), encoding="utf-8")
+    with pytest.raises(ValueError, match="holds a marker such as </answer>"):
+        _env("rlimits", str(path)).demonstrate(np.random.default_rng(0), skill=1.0)
+    other = tmp_path / "others.jsonl"
+    other.write_text(json.dumps({**row, "solutions": ["print(1)"]}), encoding="utf-8")
+    shown = _env("rlimits", str(other)).demonstrate(np.random.default_rng(0), skill=1.0)
+    assert "</think>" not in shown.reasoning
+
+
+def test_a_row_that_waits_for_a_child_is_not_late() -> None:
+    """As many threads as children: the others wait in the pool, where the time limit of a step does not run."""
+    config = env_config("deepcoder", sandbox="rlimits", split="all")
+    with EnvPool("deepcoder", config, groups=MAX_CHILDREN + 3, group_size=1, workers=MAX_CHILDREN + 3) as pool:
+        assert len(pool._workers) == MAX_CHILDREN
+    with EnvPool("deepcoder", config, groups=1, group_size=1, workers=2) as pool:
+        assert len(pool._workers) == 2
+
+
+@pytest.mark.slow
+def test_endless_programs_of_a_full_batch_all_time_out() -> None:
+    preset = parse(["preset=deepcoder", "env.sandbox=rlimits", "env.workers=32"]).config
+    options = env_config("deepcoder", **preset.env.options)
+    step_s, workers = preset.env.step_timeout_s, preset.env.workers
+    with EnvPool("deepcoder", options, groups=32, group_size=1, workers=workers, step_timeout_s=step_s) as pool:
+        pool.reset(range(32))
+        results = pool.step(["while True: pass"] * 32)
+    assert [result and result.info["verdict"] for result in results] == ["timeout"] * 32
+
+
 def test_demonstrations_name_problem_and_way() -> None:
     env = _env("rlimits")
     rng = np.random.default_rng(0)
@@ -141,6 +176,9 @@ def test_a_second_answer_is_refused(data_file: str) -> None:
         ({"time_limit_s": 0.0}, r"time_limit_s=0.0: use more than 0"),
         ({"time_limit_s": 61.0}, "at most 60 seconds"),
         ({"time_limit_s": 9.0}, r"total_limit_s=6.0, time_limit_s=9.0"),
+        ({"time_limit_s": float("nan")}, "time_limit_s=nan: use more than 0"),
+        ({"total_limit_s": float("nan")}, "total_limit_s=nan: use an ordinary number"),
+        ({"total_limit_s": float("inf")}, "total_limit_s=inf: use an ordinary number"),
         ({"memory_limit_mb": 63}, "memory_limit_mb=63: Python itself needs 64"),
     ],
 )

@@ -21,6 +21,8 @@ def _judge(judge: Judge, program: str, problem: Problem, *, stop: bool = False) 
     "program",
     [
         RIGHT,
+        RIGHT + "exit()\nprint('more')",
+        RIGHT + "quit(1)\nprint('more')",
         "print(sum(map(int, open(0).read().split())))",
         RIGHT + "raise SystemExit(3)",
         RIGHT + "import sys\nsys.exit('done')",

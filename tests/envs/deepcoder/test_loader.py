@@ -118,6 +118,10 @@ def test_the_statement_is_data(write: Callable[..., str]) -> None:
             {"problem": "x", "tests": [{"input": "1", "output": "1", "testtype": "functional", "fn_name": "f()"}]},
             "no name of a function",
         ),
+        ({**STDIN_ROW, "problem": "x \ud800"}, "lone surrogate"),
+        ({"problem": "x", "tests": {"inputs": ["\udfff"], "outputs": ["1"]}}, "lone surrogate"),
+        ({"problem": "x", "tests": {"fn_name": "f", "inputs": [[["\ud800"]]], "outputs": ["1"]}}, "lone surrogate"),
+        ({**STDIN_ROW, "solutions": ["print('\ud800')"]}, "lone surrogate"),
         ({"problem": "x", "tests": [*STDIN_ROW["tests"], *json.loads(LISTED["tests"])]}, "tests of both kinds"),
     ],
 )
@@ -206,3 +210,9 @@ def test_all_human_eval_solutions_pass(walled_judge: Judge) -> None:
     with ThreadPoolExecutor(4) as pool:
         failed = [p.name for p, v in zip(problems, pool.map(verdict, problems), strict=True) if v is not Verdict.PASS]
     assert failed == []
+
+
+def test_a_solution_that_an_answer_can_hold_comes_first() -> None:
+    solutions = ["print('</answer>')", "print('<|im_end|>')", "print(3)"]
+    assert convert({**STDIN_ROW, "solutions": solutions}).solution == "print(3)"
+    assert convert({**STDIN_ROW, "solutions": solutions[:1]}).solution == "print('</answer>')"
