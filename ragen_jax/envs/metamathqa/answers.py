@@ -35,22 +35,53 @@ _REPLACEMENTS = (
 )
 _WRAPPERS = ("\\boxed", "\\fbox", "\\text", "\\mathrm", "\\textbf", "\\mathbf", "\\mbox")
 _FENCES = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
-_NAMED = re.compile(r"[A-Za-z]\s*=\s*([^=]+)")
+_NAMED = re.compile(r"([A-Za-z])\s*=\s*([^=]+)")
 _INNER_TEXT = re.compile(r"\\(?:text|mathrm|mbox)\{([^{}]*)\}")
 
-_DIGITS = r"[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+"
+_DIGITS = r"[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,3}(?: [0-9]{3})+|[0-9]+"
 _DECIMAL = rf"(?:{_DIGITS})(?:\.[0-9]+)?|\.[0-9]+"
 _FRACTION = r"\\frac\s*(?:\{\s*([0-9]+)\s*\}|([0-9]))\s*(?:\{\s*([0-9]+)\s*\}|([0-9]))|([0-9]+)\s*/\s*([0-9]+)"
 _SIGN = r"[$€£]?\s*([+-]?)\s*[$€£]?\s*"
 _UNIT = r"(?:(?:\s+[A-Za-z]+){1,3}(?:\^\{?[23]\}?)?)?"
 _PLAIN = re.compile(rf"{_SIGN}({_DECIMAL})({_UNIT})\s*")
 _RATIO = re.compile(rf"{_SIGN}(?:([0-9]+)\s*(?=\\frac)|([0-9]+)\s+(?=[0-9]+\s*/))?(?:{_FRACTION})({_UNIT})\s*")
+_CARDINALS = """
+zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
+eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion trillion
+dozen score gross pair couple trio lakh crore myriad half
+"""
+_ORDINALS = """
+third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth sixteenth
+seventeenth eighteenth nineteenth twentieth thirtieth fortieth fiftieth sixtieth seventieth eightieth ninetieth
+hundredth thousandth millionth billionth trillionth quarter
+"""
 _NO_UNITS = frozenset(
     (
-        *("dozen", "dozens", "hundred", "hundreds", "thousand", "thousands", "million", "millions", "billion"),
-        *("billions", "trillion", "half", "halves", "third", "thirds", "quarter", "quarters", "score", "percent"),
-        *("and", "or", "to", "not", "nor", "but", "through", "minus", "plus", "times", "over", "divided", "point"),
-        *("pi", "sqrt", "sin", "cos", "tan", "log", "ln", "exp", "mod", "squared", "cubed", "infinity"),
+        *_CARDINALS.split(),
+        *_ORDINALS.split(),
+        *(f"{word}s" for word in (*_CARDINALS.split(), *_ORDINALS.split())),
+        *("halves", "sixes", "twenties", "thirties", "forties", "fifties", "sixties", "seventies", "eighties"),
+        *("nineties", "percent", "permille", "bps", "k", "mil", "mio", "mn", "bn", "tn", "mrd", "kilo", "mega", "giga"),
+        *("double", "triple", "quadruple", "twice", "thrice", "fold", "factorial", "reciprocal", "inverse", "opposite"),
+        *("root", "roots", "power", "powers", "squared", "cubed", "base", "remainder"),
+        *("negative", "below", "above", "under", "less", "fewer", "more", "than", "least", "most", "debt", "loss"),
+        *(
+            "and",
+            "or",
+            "to",
+            "not",
+            "nor",
+            "but",
+            "no",
+            "through",
+            "minus",
+            "plus",
+            "times",
+            "over",
+            "divided",
+            "point",
+        ),
+        *("pi", "sqrt", "sin", "cos", "tan", "log", "ln", "exp", "mod", "infinity"),
     )
 )
 _LETTER_UNITS = frozenset("mgshl")
@@ -62,28 +93,31 @@ def normalise(text: str) -> str:
     A percent sign is a unit, so 50% is 50 and not one half. Signs that look alike become one sign. Case and inner
     blanks stay.
     """
-    for old, new in _REPLACEMENTS:
-        text = text.replace(old, new)
-    while True:
-        bare = _unwrap(text.strip().removesuffix(".").removesuffix("%"))
-        if bare == text:
-            break
-        text = bare
+    text = _bare(text)
     named = _NAMED.fullmatch(text)
-    return (named.group(1) if named else text).strip()
+    return (named.group(2) if named else text).strip()
+
+
+def variable(text: str) -> str:
+    """The letter that an answer such as ``x = 3`` speaks about, in lower case; "" when it names none."""
+    named = _NAMED.fullmatch(_bare(text))
+    return named.group(1).lower() if named else ""
 
 
 def squeeze(text: str) -> str:
-    """Text without blanks and differences of case: two normalised answers that agree in it are equal."""
-    return re.sub(r"\s+", "", text).lower()
+    """Text without differences of case and blanks: two normalised answers that agree in it are equal.
+
+    A blank between two digits stays, since 1 1/2 is not 11/2.
+    """
+    return re.sub(r"\s+", "", re.sub(r"(?<=[0-9])\s+(?=[0-9])", "_", text)).lower()
 
 
 def number(text: str) -> Fraction | None:
     """Exact value of a normalised answer that is one number; None for anything else.
 
-    A number is whole, decimal, a fraction or a mixed number, in ASCII digits, with commas between thousands if any,
-    a currency sign, and a unit of up to three words behind a blank. Words that change the value ("dozen", "pi") are no
-    unit, and arithmetic that is left to do is no number.
+    A number is whole, decimal, a fraction or a mixed number, in ASCII digits, with commas or blanks between thousands,
+    a currency sign, and a unit of up to three words behind a blank. Words that change the value ("dozen",
+    "tenths", "below") are no unit, and arithmetic that is left to do is no number.
     """
     text = _INNER_TEXT.sub(r" \1", text).strip()
     if len(text) > MAX_LENGTH:
@@ -91,7 +125,7 @@ def number(text: str) -> Fraction | None:
     plain = _PLAIN.fullmatch(text)
     if plain:
         sign, digits, unit = plain.groups()
-        value = Fraction(digits.replace(",", ""))
+        value = Fraction(digits.replace(",", "").replace(" ", ""))
     else:
         ratio = _RATIO.fullmatch(text)
         if not ratio:
@@ -116,12 +150,12 @@ def is_words(text: str) -> bool:
 def same_shape(answer: str, gold: str) -> bool:
     """True when a normalised answer has the form of the gold answer, so that no second answer stands beside it.
 
-    As many commas, semicolons, equals signs, plus-minus signs and lines, the same brackets around a list, no "or" or
-    "and" that the gold answer lacks, and no decimal point where the gold answer is exact.
+    As many commas, semicolons, equals signs, plus-minus signs, lines and signs of a formula's begin, the same brackets
+    around a list, no "or" or "and" that the gold answer lacks, and no decimal point where the gold answer is exact.
     """
     counts_agree = all(
         sum(answer.count(sign) for sign in signs) == sum(gold.count(sign) for sign in signs)
-        for signs in ((",",), (";",), ("=",), ("\\pm", "\\mp", "±"), ("\n",), ("\\boxed",))
+        for signs in ((",",), (";",), ("=",), ("\\pm", "\\mp", "±"), ("\n",), ("\\boxed",), ("$", "\\(", "\\["))
     )
     words = [set(re.findall(r"(?<![A-Za-z])(?:or|and|not|vee|lor|cup)(?![A-Za-z])", side)) for side in (answer, gold)]
     rounded = bool(re.search(r"\.[0-9]", answer)) and "." not in gold
@@ -135,6 +169,17 @@ def to_latex(text: str) -> str:
     text = re.sub(r"√\s*(?:\(([^()]*)\)|([A-Za-z0-9]+))", lambda root: f"\\sqrt{{{root[1] or root[2]}}}", text)
     text = re.sub(r"(?<![\\A-Za-z])pi(?![A-Za-z])|π", r"\\pi ", text)
     return text.replace("**", "^")
+
+
+def _bare(text: str) -> str:
+    """A text with alike signs made one and all its wrapping taken off."""
+    for old, new in _REPLACEMENTS:
+        text = text.replace(old, new)
+    while True:
+        bare = _unwrap(text.strip().removesuffix(".").removesuffix("%"))
+        if bare == text:
+            return text
+        text = bare
 
 
 def _unwrap(text: str) -> str:

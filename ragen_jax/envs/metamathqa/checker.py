@@ -29,16 +29,17 @@ def needs_algebra(gold: str) -> bool:
 def judge(answer: str, gold: str, *, checker: str = "symbolic", time_limit_s: float = 0.5) -> Verdict:
     """Compare an answer with the gold answer.
 
-    1. Equal texts, after both are normalised, are equal.
-    2. Where the gold answer is a number, the answer must be one number of exactly the same value.
-    3. Where the gold answer is words, nothing else is equal.
-    4. Else the answer must have the shape of the gold answer, and math-verify decides.
+    1. Where both name a variable, as in ``x = 3``, it must be the same one.
+    2. Equal texts, after both are normalised, are equal.
+    3. Where the gold answer is a number, the answer must be one number of exactly the same value.
+    4. Where the gold answer is words, nothing else is equal.
+    5. Else the answer must have the shape of the gold answer, and math-verify decides.
 
     Args:
       answer: text of the answer block; data, never code.
       gold: the gold answer.
-      checker: "symbolic"; or "exact", which ends with step 3 and needs no package.
-      time_limit_s: processor time of step 4.
+      checker: "symbolic"; or "exact", which ends with step 4 and needs no package.
+      time_limit_s: processor time of step 5.
 
     Raises:
       CheckerError: the checker itself failed, so nothing is known about the answer.
@@ -47,6 +48,9 @@ def judge(answer: str, gold: str, *, checker: str = "symbolic", time_limit_s: fl
         return Verdict.EMPTY
     if len(answer) > max(answers.MAX_LENGTH, 2 * len(gold)):
         return Verdict.NOT_SINGLE
+    named = answers.variable(answer), answers.variable(gold)
+    if all(named) and named[0] != named[1]:
+        return Verdict.WRONG
     given, wanted = answers.normalise(answer), answers.normalise(gold)
     if answers.squeeze(given) == answers.squeeze(wanted):
         return Verdict.RIGHT

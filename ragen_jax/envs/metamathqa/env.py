@@ -130,8 +130,8 @@ class MetaMathQA(TextEnv):
         given = answers.numbers_in(problem.question)[:8]
         parts = [f"given {' '.join(given)}" if given else "no numbers given"]
         if right:
-            parts.append(problem.work or "work it out")
-            answer = problem.answer
+            parts.append(neutralise(problem.work) or "work it out")
+            answer = neutralise(problem.answer)
         else:
             parts.append("guess")
             answer = _careless(problem, given, rng)

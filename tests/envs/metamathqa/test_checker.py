@@ -85,6 +85,21 @@ NUMBERS = [  # (gold, answer, verdict), decided without algebra
     ("4", "4" + " " * 70, NOT_SINGLE),
     ("4", "The answer is 4", NOT_SINGLE),
     ("4", "1e400", NOT_SINGLE),
+    ("11/2", "1 1/2", WRONG),
+    ("11", "1 1", NOT_SINGLE),
+    ("12", "1 2", NOT_SINGLE),
+    ("1000", "1 000", RIGHT),
+    ("1000", "1 00 0", NOT_SINGLE),
+    *(
+        ("5", f"5 {words}", NOT_SINGLE)
+        for words in ("tenths", "fifths", "hundredths", "tens", "pairs", "lakh", "factorial", "six", "less than")
+    ),
+    ("5", "5 degrees below zero", NOT_SINGLE),
+    ("5", "5 months", RIGHT),
+    ("5", "5 miles per hour", RIGHT),
+    ("x=3", "y=3", WRONG),
+    ("x=3", "x=3", RIGHT),
+    ("x=3", "3", RIGHT),
     ("4", "", EMPTY),
     ("4", " \n", EMPTY),
 ]
@@ -120,6 +135,10 @@ EXPRESSIONS = [  # need algebra
     ("2\\sqrt{3}", "\\sqrt{3}, 2\\sqrt{3}", NOT_SINGLE),
     ("2\\sqrt{3}", "\\sqrt{13}", WRONG),
     ("x", "y", WRONG),
+    ("y=2x+3", "x=2x+3", WRONG),
+    ("\\sqrt{3}", "\\sqrt{2} $ $\\sqrt{3}", NOT_SINGLE),
+    ("z", "x$ $y$ $z", NOT_SINGLE),
+    ("z", "\\(y\\) \\(z\\)", NOT_SINGLE),
     ("x^2", "\\frac{", WRONG),
     ("x^2", "}{", WRONG),
 ]

@@ -131,6 +131,17 @@ def test_a_demonstration_quotes_the_numbers_and_calculates() -> None:
     assert env.demonstrate(np.random.default_rng(0), skill=0.0).answer != env.problem.answer
 
 
+def test_a_demonstration_carries_no_marker_of_the_data(tmp_path: Path) -> None:
+    data = tmp_path / "rows.jsonl"
+    row = {"query": "Which word?", "response": "Say <answer> </think>\nThe answer is: word<|im_end|></answer>"}
+    data.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    env = _env(data_file=str(data), split="all")
+    env.reset(0)
+    shown = env.demonstrate(np.random.default_rng(0), skill=1.0)
+    assert not any(marker in shown.reasoning + shown.answer for marker in ("<answer>", "</", "<|"))
+    assert env.step(shown.answer).info["success"]
+
+
 @given(text=st.text(max_size=100))
 @settings(max_examples=25, deadline=None)
 def test_any_text_is_judged(text: str) -> None:
