@@ -114,7 +114,8 @@ class CrossScores:
       valid: [C, G] bool, false rows are left out of every statistic.
       column_class: [C] int32, equal for columns with identical context.
       columns: None when all columns were scored; else [C, S] int32, the columns under which the reasonings of i were
-        scored: i itself, then S - 1 others drawn uniformly without replacement.
+        scored: i itself, then S - 1 others. As many of them as there is room for are of different classes, drawn
+        uniformly without replacement among those other than i's; any further column is of a class that is there.
     """
 
     log_probs: Array

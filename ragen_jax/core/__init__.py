@@ -8,6 +8,7 @@ from ragen_jax.core.advantages import (
     center_over_tokens,
     gae,
     group_advantages,
+    group_advantages_by_id,
     leave_one_out,
     net_token_weight,
     returns_to_go,
@@ -25,7 +26,6 @@ from ragen_jax.core.collapse import (
 from ragen_jax.core.dispersion import Preflight, preflight_verdict, variance_dispersion
 from ragen_jax.core.estimators import ESTIMATORS
 from ragen_jax.core.grouping import (
-    group_advantages_by_id,
     group_mean,
     group_std,
     group_variance,

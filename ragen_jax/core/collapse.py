@@ -14,22 +14,26 @@ ValueError that names it; inside jit values are unknown and it spreads.
 
 Scores under S sampled columns (``CrossScores.columns``) go through the same formulas with the estimated marginal
 
-    log [ p(z_ik | x_i) / C + (C - 1) / C * mean of p(z_ik | x_j) over the S - 1 drawn others ]
+    log [ m_i / C * p(z_ik | x_i) + (1 - m_i / C) * sum_c m_c p(z_ik | x_c) / sum_c m_c ]
 
-The probability in the brackets is unbiased, its logarithm is not: the information estimate is too high on average, by
-half the relative variance of the probability, and is exact at S = C. :func:`column_sampling_std_error` says how far the
-draw of the columns may have moved it.
+where m_i is the number of columns of the own class and c runs over the drawn classes other than that. The own weight is
+known, so no estimate exceeds its ceiling. With classes of one size the probability in the brackets is unbiased, else
+consistent; its logarithm is not: the information estimate is too high on average, by half the relative variance of the
+probability. It is exact when all classes were drawn. :func:`column_sampling_std_error` says how far the draw may have
+moved it.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Literal, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
 
-from ragen_jax.core.masking import masked_mean, masked_var
+from ragen_jax.core.checks import GROUPS, refuse_empty
+from ragen_jax.core.masking import masked_mean, masked_sum, masked_var
 from ragen_jax.core.moving_average import empty_moving_average, update_moving_average
 from ragen_jax.types import Array, CollapseState, CrossScores
 
@@ -118,19 +122,19 @@ def mi_bounds(scores: CrossScores) -> MiBounds:
 
 
 def column_sampling_std_error(scores: CrossScores) -> jax.Array:
-    """Standard error that the draw of the columns gives the information estimate: a jackknife over drawn columns.
+    """Standard error that the draw of the columns gives the information estimate: a jackknife over drawn classes.
 
-    The rollouts of a prompt share its S - 1 drawn columns, the draws of different prompts are independent. With g_is
-    the mean log marginal of prompt i without drawn column s, prompt i adds
-    ``(n_i / n)^2 (1 - (S - 1) / (C - 1)) (S - 2) / (S - 1) sum_s (g_is - mean)^2`` to the squared error; the second
-    factor is that of sampling without replacement. It is a sample variance: where one column in many explains a
-    reasoning and was not drawn, it is too small.
+    The rollouts of a prompt share its D drawn classes out of the K - 1 others, the draws of different prompts are
+    independent. With g_is the mean log marginal of prompt i without drawn class s, prompt i adds
+    ``(n_i / n)^2 (1 - D / (K - 1)) (D - 1) / D sum_s (g_is - mean)^2`` to the squared error; the second factor is that
+    of sampling without replacement. It is a sample variance: where one class in many explains a reasoning and was not
+    drawn, it is too small.
 
     Args:
       scores: cross scores, [C, G, S].
 
     Returns:
-      [] nats per sequence; 0 when all columns were scored.
+      [] nats per sequence; 0 when all columns, or columns of all classes, were scored.
 
     Raises:
       ValueError: fewer than two other columns, which show no spread.
@@ -138,22 +142,28 @@ def column_sampling_std_error(scores: CrossScores) -> jax.Array:
     _check(scores)
     if scores.columns is None:
         return jnp.zeros((), jnp.float32)
-    count, drawn = scores.columns.shape
-    others = drawn - 1
-    if others < 2:
-        raise ValueError(f"{others} other column shows no spread; score under at least 3 columns")
+    count, scored = scores.columns.shape
+    if scored < 3:
+        raise ValueError(f"{scored - 1} other column shows no spread; score under at least 3 columns")
     log_probs = _clean(scores)
     relative = jnp.exp(log_probs - jnp.max(log_probs, axis=2, keepdims=True))
-    own, rest = relative[:, :, :1], relative[:, :, 1:]
-    left = jnp.maximum(jnp.sum(rest, axis=2, keepdims=True) - rest, 0.0) / (others - 1.0)
-    without = jnp.log(jnp.maximum(own + (count - 1.0) * left, _TINY))
+    column_class, size = jnp.asarray(scores.column_class), class_sizes(scores)
+    drawn = other_columns(scores) > 0
+    mass = jnp.where(drawn, size[jnp.asarray(scores.columns)], 0.0)[:, None, :]
+    part = mass * relative
+    left = jnp.maximum(jnp.sum(part, axis=2, keepdims=True) - part, 0.0)
+    left /= jnp.maximum(jnp.sum(mass, axis=2, keepdims=True) - mass, 1.0)
+    own = size[:, None, None]
+    without = jnp.log(jnp.maximum(own * relative[:, :, :1] + (count - own) * left, _TINY))
     valid = jnp.asarray(scores.valid, bool)
     replicates = masked_mean(without, jnp.broadcast_to(valid[:, :, None], without.shape), axis=1)
-    spread = jnp.sum(jnp.square(replicates - jnp.mean(replicates, axis=1, keepdims=True)), axis=1)
+    centred = replicates - masked_mean(replicates, drawn, axis=1)[:, None]
+    spread = masked_sum(jnp.square(centred), drawn, axis=1)
     rows = jnp.sum(valid.astype(jnp.float32), axis=1)
     share = rows / jnp.maximum(jnp.sum(rows), 1.0)
-    missing = 1.0 - others / (count - 1.0)
-    return jnp.sqrt(jnp.sum(jnp.square(share) * missing * (others - 1.0) / others * spread))
+    classes, others = jnp.sum(_stands(column_class)), jnp.sum(drawn, axis=1)
+    missing = 1.0 - others / jnp.maximum(classes - 1.0, 1.0)
+    return jnp.sqrt(jnp.sum(jnp.square(share) * missing * (others - 1.0) / jnp.maximum(others, 1) * spread))
 
 
 def mi_zscore(
@@ -213,11 +223,12 @@ def collapse_metrics(
         matched_token, gain_token = matched / length, gain / length
     else:
         matched_token, gain_token = _matched_and_gain(scores, mix="per_token")
-    marginal_token = matched_token - gain_token
+    marginal, marginal_token = matched - gain, matched_token - gain_token
+    zscore = functools.partial(mi_zscore, std_eps=std_eps, valid=valid)
 
     scored = jnp.sum(valid.astype(jnp.int32))
     std = jnp.sqrt(masked_var(marginal_token, valid))
-    std_sequence = jnp.sqrt(masked_var(matched - gain, valid))
+    std_sequence = jnp.sqrt(masked_var(marginal, valid))
     moved = update_moving_average(state, std, std_sequence, decay=ema_decay)
     state = jax.tree.map(lambda new, old: jnp.where(scored > 0, new, old), moved, state)
     ema_std, ema_std_sequence = jnp.asarray(state.ema_std), jnp.asarray(state.ema_std_sequence)
@@ -239,10 +250,10 @@ def collapse_metrics(
         "marginal_std_ema_token_nats": ema_std,
         "marginal_std_sequence_nats": std_sequence,
         "marginal_std_ema_sequence_nats": ema_std_sequence,
-        "mi_zscore": mi_token / (std + std_eps),
-        "mi_zscore_ema": mi_token / (ema_std + std_eps),
-        "mi_zscore_sequence": mi_sequence / (std_sequence + std_eps),
-        "mi_zscore_sequence_ema": mi_sequence / (ema_std_sequence + std_eps),
+        "mi_zscore": zscore(matched_token, marginal_token, std),
+        "mi_zscore_ema": zscore(matched_token, marginal_token, ema_std),
+        "mi_zscore_sequence": zscore(matched, marginal, std_sequence),
+        "mi_zscore_sequence_ema": zscore(matched, marginal, ema_std_sequence),
         "scored": scored,
         "unscored": valid.size - scored,
         "reasoning_length_tokens": masked_mean(scores.lengths, valid),
@@ -277,6 +288,7 @@ class _ColumnCounts(NamedTuple):
 def _check(scores: CrossScores, mix: str = "sequence") -> None:
     chex.assert_rank([scores.log_probs, scores.lengths, scores.valid, scores.column_class], [3, 2, 2, 1])
     chex.assert_equal_shape([scores.lengths, scores.valid])
+    refuse_empty(scores.valid, axes=GROUPS)
     columns = scores.column_class.shape[0]
     chex.assert_shape(scores.valid, (columns, None))
     if scores.columns is None:
@@ -288,6 +300,7 @@ def _check(scores: CrossScores, mix: str = "sequence") -> None:
             raise ValueError("scores.columns holds only the own column; a marginal needs at least one other")
         if not isinstance(scores.columns, jax.core.Tracer) and (scores.columns[:, 0] != jnp.arange(columns)).any():
             raise ValueError("scores.columns must hold the own column first: columns[i, 0] == i")
+        _check_classes(scores.columns, scores.column_class)
     if mix not in ("sequence", "per_token"):
         raise ValueError(f"unknown mix {mix!r}; use 'sequence' or 'per_token'")
     broken = jnp.asarray(scores.valid, bool)[:, :, None] & ~jnp.isfinite(jnp.asarray(scores.log_probs, jnp.float32))
@@ -300,11 +313,26 @@ def _check(scores: CrossScores, mix: str = "sequence") -> None:
         )
 
 
+def _check_classes(columns: Array, column_class: Array) -> None:
+    """Refuse a draw that holds fewer other classes than it has room for: what they weigh would be unknown."""
+    if isinstance(columns, jax.core.Tracer) or isinstance(column_class, jax.core.Tracer):
+        return
+    classes = jnp.asarray(column_class)[jnp.asarray(columns)]
+    drawn = jnp.sum(_stands(classes) & (classes != classes[:, :1]), axis=1)
+    wanted = jnp.minimum(columns.shape[1] - 1, jnp.sum(_stands(jnp.asarray(column_class))) - 1)
+    if (drawn < wanted).any():
+        prompt = int((drawn < wanted).argmax())
+        raise ValueError(
+            f"the columns of prompt {prompt} are of {int(drawn[prompt])} other classes where {int(wanted)} have room; "
+            "draw them with rollout.reasoning_pairs.draw_columns, which draws classes"
+        )
+
+
 class _Columns(NamedTuple):
     """What the columns of a row mean.
 
     Attributes:
-      weight: [1, S] float32, share of a column in the mixture times a whole number; 0 for all but the first column of
+      weight: [C or 1, S] float32, share of a column in the mixture times a whole number; 0 for all but one column of
         a class, which stands for them all.
       own: [C, S] bool, columns of the row's own class.
       matched: [C] int32, the column whose score is the matched one.
@@ -318,21 +346,36 @@ class _Columns(NamedTuple):
 def _columns(scores: CrossScores) -> _Columns:
     column_class = jnp.asarray(scores.column_class)
     if scores.columns is not None:
-        count, drawn = scores.columns.shape
-        # (1 / C, (C - 1) / C / (S - 1), ...) in whole numbers, so that equal columns mix to exactly their own score.
-        weight = jnp.full((1, drawn), count - 1.0, jnp.float32).at[0, 0].set(drawn - 1.0)
-        own = column_class[jnp.asarray(scores.columns, jnp.int32)] == column_class[:, None]
+        columns = jnp.asarray(scores.columns, jnp.int32)
+        count, size = columns.shape[0], class_sizes(scores)
+        classes = column_class[columns]
+        own = classes == column_class[:, None]
+        others = jnp.where(_stands(classes) & ~own, size[columns], 0.0)
+        total = jnp.maximum(jnp.sum(others, axis=1, keepdims=True), 1.0)
+        # m_i / C and (1 - m_i / C) m_c / sum m_c in whole numbers: equal columns mix to exactly their own score.
+        weight = ((count - size)[:, None] * others).at[:, 0].set(size * total[:, 0])
         return _Columns(weight=weight, own=own, matched=jnp.zeros(count, jnp.int32))
     same = column_class[:, None] == column_class[None, :]
-    first = jnp.argmax(same, axis=1)
-    stands = first == jnp.arange(first.shape[0])
-    return _Columns(weight=jnp.where(stands, _class_size(scores), 0.0)[None], own=same, matched=first)
+    weight = jnp.where(_stands(column_class), class_sizes(scores), 0.0)
+    return _Columns(weight=weight[None], own=same, matched=jnp.argmax(same, axis=1))
 
 
-def _class_size(scores: CrossScores) -> jax.Array:
+def _stands(classes: jax.Array) -> jax.Array:
+    """True for the first of every class along the last axis, which stands for them all; bool, same shape."""
+    same = classes[..., :, None] == classes[..., None, :]
+    return jnp.argmax(same, axis=-1) == jnp.arange(classes.shape[-1])
+
+
+def class_sizes(scores: CrossScores) -> jax.Array:
     """Columns of each column's class, [C] float32."""
     column_class = jnp.asarray(scores.column_class)
     return jnp.sum((column_class[:, None] == column_class[None, :]).astype(jnp.float32), axis=1)
+
+
+def other_columns(scores: CrossScores) -> jax.Array:
+    """Weights of the columns of other classes in the mixture, [C, S] float32; one column stands for its class."""
+    columns = _columns(scores)
+    return jnp.where(columns.own, 0.0, columns.weight)
 
 
 def _clean(scores: CrossScores) -> jax.Array:
@@ -352,17 +395,37 @@ def _matched_and_gain(scores: CrossScores, *, mix: Mix) -> tuple[jax.Array, jax.
     """
     _check(scores, mix)
     log_probs = _clean(scores)
-    length = jnp.ones(scores.valid.shape, jnp.float32)
     if mix == "per_token":
-        length = jnp.maximum(jnp.asarray(scores.lengths, jnp.float32), 1.0)
+        log_probs = log_probs / jnp.maximum(jnp.asarray(scores.lengths, jnp.float32), 1.0)[:, :, None]
     columns = _columns(scores)
     matched = _matched(log_probs, columns.matched)
-    weight = columns.weight[:, None, :]
+    return matched, gain_over_mixture(log_probs, matched, columns.weight)
+
+
+def gain_over_mixture(log_probs: jax.Array, matched: jax.Array, weight: jax.Array) -> jax.Array:
+    """Matched minus the log of the weighted mean probability of the columns.
+
+    Args:
+      log_probs: [C, G, S] nats.
+      matched: [C, G] nats.
+      weight: [C or 1, S], at least 0, not all 0 in a row; columns of weight 0 are not read.
+
+    Returns:
+      [C, G] nats.
+    """
+    weight = weight[:, None, :]
     log_probs = jnp.where(weight > 0, log_probs, -jnp.inf)
     top = jnp.max(log_probs, axis=2)
-    distance = (log_probs - top[:, :, None]) / length[:, :, None]
-    mixture = jnp.sum(weight * jnp.exp(distance), axis=2) / jnp.sum(weight)
-    return matched / length, (matched - top) / length - jnp.log(mixture)
+    mixture = jnp.sum(weight * jnp.exp(log_probs - top[:, :, None]), axis=2) / jnp.sum(weight, axis=2)
+    return matched - top - jnp.log(mixture)
+
+
+def one_column_per_class(scores: CrossScores) -> jax.Array:
+    """Scores with the first column of each class in place of the others, [C, G, C]; 0 in rows that are not valid.
+
+    Equal contexts have equal scores but for the rounding of the network, and the estimators read one of them.
+    """
+    return _clean(scores)[:, :, _columns(scores).matched]
 
 
 def _ceiling(scores: CrossScores) -> jax.Array:
@@ -371,7 +434,7 @@ def _ceiling(scores: CrossScores) -> jax.Array:
 
 def _surprise(scores: CrossScores) -> jax.Array:
     """-ln(m / C) of each prompt, [C, 1] nats: the most that one of its reasonings can add."""
-    size = _class_size(scores)
+    size = class_sizes(scores)
     return jnp.log(size.shape[0] / size)[:, None]
 
 
@@ -398,12 +461,12 @@ def _retrieval(columns: _ColumnCounts, valid: Array, *, k: int) -> tuple[jax.Arr
     # One computation for both, so that identical columns give accuracy and chance the same rounding.
     others = jnp.stack([columns.equal, total - columns.own])
     draws = jnp.stack([k - columns.better, jnp.full_like(columns.own, k)])
-    hit = _hit_probability(others, jnp.stack([columns.own, columns.own]), draws, k=k)
+    hit = hit_probability(others, jnp.stack([columns.own, columns.own]), draws, k=k)
     shares = masked_mean(hit, jnp.broadcast_to(jnp.asarray(valid, bool), hit.shape), axis=(1, 2))
     return shares[0], shares[1]
 
 
-def _hit_probability(others: jax.Array, own: jax.Array, draws: jax.Array, *, k: int) -> jax.Array:
+def hit_probability(others: jax.Array, own: jax.Array, draws: jax.Array, *, k: int) -> jax.Array:
     """``1 - C(others, draws) / C(others + own, draws)``: at least one own column among random draws without return."""
     miss = jnp.ones_like(own)
     for drawn in range(k):

@@ -8,6 +8,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from ragen_jax.core.checks import PROMPTS, refuse_non_finite
 from ragen_jax.core.intervals import Interval, jackknife
 from ragen_jax.types import Array
 
@@ -29,7 +30,7 @@ def variance_dispersion(variances: Array) -> Interval:
       Interval, without unit; all 0 when every variance is 0.
 
     Raises:
-      ValueError: fewer than three prompts.
+      ValueError: fewer than three prompts, or (outside jit) a variance that is not finite.
 
     >>> round(float(variance_dispersion(jnp.array([0.0, 0.0, 3.0])).estimate), 4)
     1.7321
@@ -38,6 +39,7 @@ def variance_dispersion(variances: Array) -> Interval:
     prompts = variances.shape[0]
     if prompts < 3:
         raise ValueError(f"{prompts} prompts are too few for an interval over prompts; use at least 3")
+    refuse_non_finite("reward variance", variances, axes=PROMPTS, fix="leave out prompts with broken rewards")
     variances = jnp.asarray(variances, jnp.float32)
 
     def ratio(kept: jax.Array) -> jax.Array:
@@ -86,12 +88,10 @@ def preflight_verdict(variances: Array) -> Preflight:
     chex.assert_rank(variances, 1)
     if variances.shape[0] < LEAST_PROMPTS:
         raise ValueError(f"{variances.shape[0]} prompts are too few for a verdict; use at least {LEAST_PROMPTS}")
-    wrong = ~(jnp.isfinite(variances) & (variances >= 0))
-    if wrong.any():
-        prompt = int(jnp.argmax(wrong))
-        raise ValueError(
-            f"reward variance of prompt {prompt} is {variances[prompt]}; a variance is 0 or more and finite"
-        )
+    refuse_non_finite("reward variance", variances, axes=PROMPTS, fix="leave out prompts with broken rewards")
+    if (variances < 0).any():
+        prompt = int((variances < 0).argmax())
+        raise ValueError(f"reward variance of prompt {prompt} is {variances[prompt]}; a variance is 0 or more")
     dispersion = variance_dispersion(variances)
     verdict: Verdict = "undecided"
     if jnp.any(variances > 0):

@@ -1,5 +1,7 @@
 """Collapse estimators by name: ``estimate(scores) -> {metric: scalar}``, measured beside ``collapse_metrics``.
 
+An estimator whose answer may be unknown says NaN, and names the metric in ``MAY_BE_UNKNOWN``: it is then not logged.
+
 To add one: write such a function in a file of its own and name it in ``ESTIMATORS``. Names carry their unit and must
 differ from those of ``collapse_metrics``.
 """
@@ -25,6 +27,13 @@ ESTIMATORS = Registry(
     ),
 )
 
+MAY_BE_UNKNOWN = (
+    "mi_sequence_low_nats",
+    "mi_sequence_high_nats",
+    "conditional_entropy_token_low_nats",
+    "conditional_entropy_token_high_nats",
+)
+
 
 def batch_interval(scores: CrossScores) -> dict[str, jax.Array]:
     """Ends of the 95 % interval of the MI estimate for these prompts (``core.batch_mi_interval``).
@@ -33,7 +42,8 @@ def batch_interval(scores: CrossScores) -> dict[str, jax.Array]:
       scores: cross scores, [C, G, S].
 
     Returns:
-      ``mi_sequence_low_nats`` and ``mi_sequence_high_nats``, nats per sequence.
+      ``mi_sequence_low_nats`` and ``mi_sequence_high_nats``, nats per sequence; NaN where no prompt has two scored
+      rollouts.
     """
     interval = batch_mi_interval(scores)
     return {"mi_sequence_low_nats": interval.low, "mi_sequence_high_nats": interval.high}
@@ -46,7 +56,8 @@ def entropy_interval(scores: CrossScores) -> dict[str, jax.Array]:
       scores: cross scores, [C, G, S].
 
     Returns:
-      ``conditional_entropy_token_low_nats`` and ``conditional_entropy_token_high_nats``, nats per token.
+      ``conditional_entropy_token_low_nats`` and ``conditional_entropy_token_high_nats``, nats per token; NaN
+      where no prompt has two scored rollouts.
     """
     interval = conditional_entropy_interval(scores)
     return {

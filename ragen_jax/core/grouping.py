@@ -11,6 +11,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from ragen_jax.core.checks import GROUPS, refuse_empty
 from ragen_jax.types import Array
 
 FLAT_TOLERANCE = 1e-6  # relative range below which rewards count as equal: about eight float32 roundings
@@ -108,44 +109,6 @@ def group_std(rewards: Array, valid: Array | None = None) -> jax.Array:
     return jnp.sqrt(group_variance(rewards, valid))
 
 
-def group_advantages_by_id(rewards: Array, ids: Array, *, num_groups: int, normalize_by_std: bool) -> jax.Array:
-    """Group-relative advantages for rows in any order and groups of any size.
-
-    ``A = (r - mean) / (std + 1e-6)`` with the unbiased std of the row's own group, or ``r - mean``.
-
-    Args:
-      rewards: [B].
-      ids: [B] int32 in [0, num_groups), the group of each row.
-      num_groups: number of groups, fixed at trace time.
-      normalize_by_std: divide by the group's standard deviation.
-
-    Returns:
-      [B] float32; exactly 0 in flat groups and in groups of one.
-
-    >>> group_advantages_by_id(jnp.array([0.0, 3.0, 2.0]), jnp.array([0, 1, 0]), num_groups=2,
-    ...                        normalize_by_std=False).tolist()
-    [-1.0, 0.0, 1.0]
-    """
-    chex.assert_rank([rewards, ids], 1)
-    chex.assert_equal_shape([rewards, ids])
-    rewards = jnp.asarray(rewards, jnp.float32)
-    ids = jnp.asarray(ids, jnp.int32)
-
-    def total(x: jax.Array) -> jax.Array:
-        return jax.ops.segment_sum(x, ids, num_groups)
-
-    count = total(jnp.ones_like(rewards))
-    mean = total(rewards) / jnp.maximum(count, 1.0)
-    centred = rewards - mean[ids]
-    std = jnp.sqrt(total(jnp.square(centred)) / jnp.maximum(count - 1.0, 1.0))
-    high = jax.ops.segment_max(rewards, ids, num_groups)
-    low = jax.ops.segment_min(rewards, ids, num_groups)
-    size = jax.ops.segment_max(jnp.abs(rewards), ids, num_groups)
-    flat = is_level(high, low, size) | (count < 2)
-    scale = std + STD_EPS if normalize_by_std else jnp.ones_like(std)
-    return jnp.where(flat[ids], 0.0, centred / scale[ids])
-
-
 def is_level(high: jax.Array, low: jax.Array, size: jax.Array) -> jax.Array:
     """True where the range ``high - low`` is rounding only, measured against the largest size; false for NaN or inf."""
     return (high - low <= FLAT_TOLERANCE * size) & jnp.isfinite(size)
@@ -153,6 +116,7 @@ def is_level(high: jax.Array, low: jax.Array, size: jax.Array) -> jax.Array:
 
 def _rewards_and_mask(rewards: Array, valid: Array | None) -> tuple[jax.Array, jax.Array]:
     chex.assert_rank(rewards, 2)
+    refuse_empty(rewards, axes=GROUPS)
     mask = jnp.ones(rewards.shape, bool) if valid is None else jnp.asarray(valid, bool)
     chex.assert_equal_shape([rewards, mask])
     return jnp.asarray(rewards, jnp.float32), mask

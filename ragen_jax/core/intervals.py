@@ -12,7 +12,14 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from ragen_jax.core.collapse import column_sampling_std_error, matched_and_marginal, refuse_sampled_columns
+from ragen_jax.core.checks import GROUPS, refuse_non_finite
+from ragen_jax.core.collapse import (
+    column_sampling_std_error,
+    gain_over_mixture,
+    matched_and_marginal,
+    one_column_per_class,
+    refuse_sampled_columns,
+)
 from ragen_jax.core.grouping import group_mean
 from ragen_jax.core.masking import masked_mean
 from ragen_jax.types import Array, CrossScores
@@ -21,7 +28,7 @@ NORMAL_95 = 1.959963984540054  # two-sided 95 % point of the normal distribution
 
 
 class Interval(NamedTuple):
-    """An estimate and its 95 % interval, each [] float32 in the unit of the estimate."""
+    """An estimate and its 95 % interval, each [] float32 in the unit of the estimate; NaN where nothing is known."""
 
     estimate: jax.Array
     low: jax.Array
@@ -41,9 +48,14 @@ def stratified_interval(values: Array, valid: Array | None = None) -> Interval:
       valid: [P, G] bool, all rollouts by default.
 
     Returns:
-      Interval in the unit of the values; of width 0 when no prompt has two valid rollouts, which says nothing.
+      Interval in the unit of the values. When no prompt has two valid rollouts there is nothing to tell the spread
+      from: its ends and its standard error are NaN.
+
+    Raises:
+      ValueError: no prompt or no rollout, or (outside jit) a valid value that is not finite.
     """
     chex.assert_rank(values, 2)
+    refuse_non_finite("value", values, valid, axes=GROUPS, fix="mark the rollout as not valid")
     valid = jnp.ones(values.shape, bool) if valid is None else jnp.asarray(valid, bool)
     chex.assert_equal_shape([values, valid])
     count = jnp.sum(valid.astype(jnp.float32), axis=1)
@@ -53,7 +65,7 @@ def stratified_interval(values: Array, valid: Array | None = None) -> Interval:
     pooled = jnp.sum(squares) / jnp.maximum(jnp.sum(jnp.where(several, count - 1.0, 0.0)), 1.0)
     variance = jnp.where(several, squares / jnp.maximum(count - 1.0, 1.0), pooled)
     std_error = jnp.sqrt(jnp.sum(count * variance)) / jnp.maximum(jnp.sum(count), 1.0)
-    return _around(masked_mean(values, valid), std_error)
+    return _around(masked_mean(values, valid), jnp.where(several.any(), std_error, jnp.nan))
 
 
 def batch_mi_interval(scores: CrossScores) -> Interval:
@@ -66,7 +78,7 @@ def batch_mi_interval(scores: CrossScores) -> Interval:
       scores: cross scores, [C, G, S].
 
     Returns:
-      Interval in nats per sequence; without the part of the rollouts when no prompt has two scored ones.
+      Interval in nats per sequence; its ends are NaN when no prompt has two scored rollouts.
     """
     matched, marginal = matched_and_marginal(scores)
     interval = stratified_interval(matched - marginal, scores.valid)
@@ -84,7 +96,7 @@ def conditional_entropy_interval(scores: CrossScores) -> Interval:
       scores: cross scores, [C, G, S].
 
     Returns:
-      Interval in nats per token.
+      Interval in nats per token; its ends are NaN when no prompt has two scored rollouts.
     """
     matched, _ = matched_and_marginal(scores)
     length = jnp.maximum(jnp.asarray(scores.lengths, jnp.float32), 1.0)
@@ -114,9 +126,9 @@ def proportion_interval(hits: Array, count: Array) -> Interval:
 def prompt_jackknife_mi(scores: CrossScores) -> Interval:
     """Interval for the expected information of a batch of C prompts drawn from the same population.
 
-    The estimate is recomputed C times, each time without one prompt, its reasonings and its column. The target depends
-    on C, as the ceiling ln C does: it is the mean of the estimate over batches of this size, not a limit for many
-    prompts.
+    The estimate is recomputed C times, each time without one prompt, its reasonings and its column; a class that occurs
+    m times then weighs m - 1. The target depends on C, as the ceiling ln C does: it is the mean of the estimate over
+    batches of this size, not a limit for many prompts.
 
     Args:
       scores: cross scores, [C, G, C].
@@ -133,18 +145,16 @@ def prompt_jackknife_mi(scores: CrossScores) -> Interval:
     if columns < 3:
         raise ValueError(f"{columns} prompts are too few to leave one out; use at least 3")
     valid = jnp.asarray(scores.valid, bool)
-    log_probs = jnp.where(valid[:, :, None], jnp.asarray(scores.log_probs, jnp.float32), 0.0)
+    matched, marginal = matched_and_marginal(scores)
+    log_probs = one_column_per_class(scores)
     prompts = jnp.arange(columns)
-    matched = jnp.take_along_axis(log_probs, prompts[:, None, None], axis=2)[:, :, 0]
 
     def without(left_out: jax.Array) -> jax.Array:
         kept = prompts != left_out
-        others = jnp.where(kept, log_probs, -jnp.inf)
-        marginal = jax.nn.logsumexp(others, axis=2) - jnp.log(columns - 1.0)
-        return masked_mean(matched - marginal, valid & kept[:, None])
+        gain = gain_over_mixture(log_probs, matched, kept.astype(jnp.float32)[None])
+        return masked_mean(gain, valid & kept[:, None])
 
     replicates = jax.lax.map(without, prompts)
-    matched, marginal = matched_and_marginal(scores)
     return jackknife(masked_mean(matched - marginal, valid), replicates)
 
 

@@ -10,6 +10,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from ragen_jax.core.checks import TOKENS, refuse_non_finite
 from ragen_jax.core.masking import aggregate, aggregation_denominator, masked_mean
 from ragen_jax.types import Array
 
@@ -47,7 +48,7 @@ def ppo_terms(
       tokens held by the dual clip.
 
     Raises:
-      ValueError: a clip value outside its range.
+      ValueError: a clip value outside its range, or (outside jit) a masked-in number that is not finite.
 
     >>> one = jnp.ones((1, 1))
     >>> loss, _, _ = ppo_terms(jnp.log(2 * one), 0 * one, one, one, clip_low=0.2, clip_high=0.28, clip_dual=3.0)
@@ -60,6 +61,8 @@ def ppo_terms(
         raise ValueError(f"clip_low={clip_low} must lie in [0, 1) and clip_high={clip_high} must be at least 0")
     if clip_dual != 0 and clip_dual <= 1:
         raise ValueError(f"clip_dual={clip_dual} must be above 1, or 0 to switch it off")
+    for name, values in (("log-prob", log_probs), ("old log-prob", old_log_probs), ("advantage", advantages)):
+        refuse_non_finite(name, values, mask, axes=TOKENS, fix="repair its source or leave the token out of the mask")
     mask = jnp.asarray(mask, bool)
     advantages = jnp.where(mask, jnp.asarray(advantages, jnp.float32), 0.0)
     log_ratio = _masked_difference(log_probs, old_log_probs, mask)
@@ -151,13 +154,15 @@ def kl(log_probs: Array, ref_log_probs: Array, *, estimator: str) -> jax.Array:
       [B, T] float32, nats; abs, k2 and k3 are never negative.
 
     Raises:
-      ValueError: unknown estimator.
+      ValueError: unknown estimator, or (outside jit) a log-prob that is not finite.
 
     >>> [round(float(kl(-jnp.ones((1, 1)), -2 * jnp.ones((1, 1)), estimator=e)[0, 0]), 4) for e in ("k1", "k2", "k3")]
     [1.0, 0.5, 0.3679]
     """
     chex.assert_rank([log_probs, ref_log_probs], 2)
     chex.assert_equal_shape([log_probs, ref_log_probs])
+    refuse_non_finite("log-prob", log_probs, axes=TOKENS, fix="repair the scorer, or put 0 where nothing is scored")
+    refuse_non_finite("reference log-prob", ref_log_probs, axes=TOKENS, fix="repair the scorer")
     x = jnp.asarray(log_probs, jnp.float32) - jnp.asarray(ref_log_probs, jnp.float32)
     if estimator == "k1":
         return x

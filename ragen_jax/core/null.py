@@ -12,7 +12,14 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from ragen_jax.core.collapse import matched_and_marginal, refuse_sampled_columns
+from ragen_jax.core.checks import refuse_no_permutation
+from ragen_jax.core.collapse import (
+    class_sizes,
+    hit_probability,
+    matched_and_marginal,
+    other_columns,
+    refuse_sampled_columns,
+)
 from ragen_jax.core.masking import masked_mean
 from ragen_jax.types import Array, CrossScores
 
@@ -35,7 +42,9 @@ def permutation_null(scores: CrossScores, permutations: Array) -> dict[str, Null
     """Null of the information estimate and of the retrieval accuracy under permuted prompts.
 
     Under a permutation, the reasonings of prompt i are matched with prompt ``permutation[i]``. Drawn uniformly from all
-    permutations, the identity among them, they make the p-values exact when the pairing carries no information.
+    permutations, the identity among them, they make the p-values exact when the pairing carries no information and
+    the prompts are independent units: each with reasonings of its own. They are not where one reasoning stands in
+    several columns, or several turns of one rollout do, since permuting parts what belongs together.
 
     Args:
       scores: cross scores, [C, G, C].
@@ -43,11 +52,15 @@ def permutation_null(scores: CrossScores, permutations: Array) -> dict[str, Null
 
     Returns:
       ``mi_sequence_nats`` and ``retrieval_accuracy`` (k = 1, ties as shares), one test each.
+
+    Raises:
+      ValueError: sampled columns, or (outside jit) a row that is no permutation or a valid score that is not finite.
     """
     chex.assert_rank([scores.log_probs, permutations], [3, 2])
     refuse_sampled_columns(scores, "a permutation of the prompts")
     columns = scores.column_class.shape[0]
     chex.assert_shape(permutations, (None, columns))
+    refuse_no_permutation(permutations)
     permutations = jnp.asarray(permutations, jnp.int32)
     return {
         "mi_sequence_nats": _test(_gain_by_column(scores), permutations),
@@ -68,12 +81,9 @@ def wrong_prompt_mi(scores: CrossScores) -> jax.Array:
       [] nats per sequence; 0 when all columns share one class.
     """
     chex.assert_rank(scores.log_probs, 3)
-    column_class = jnp.asarray(scores.column_class)
-    under = column_class[None, :] if scores.columns is None else column_class[jnp.asarray(scores.columns)]
-    other = column_class[:, None] != under
-    count = jnp.sum(other.astype(jnp.float32), axis=1)
-    per_prompt = jnp.sum(jnp.where(other, _gain_by_column(scores), 0.0), axis=1) / jnp.maximum(count, 1.0)
-    return jnp.sum(per_prompt)
+    weight = other_columns(scores)
+    gain = jnp.where(weight > 0, _gain_by_column(scores), 0.0)
+    return jnp.sum(jnp.sum(weight * gain, axis=1) / jnp.maximum(jnp.sum(weight, axis=1), 1.0))
 
 
 def _test(by_column: jax.Array, permutations: jax.Array) -> NullTest:
@@ -96,11 +106,11 @@ def _gain_by_column(scores: CrossScores) -> jax.Array:
 def _hit_by_column(scores: CrossScores) -> jax.Array:
     """[C, C]: what the reasonings of prompt i add to the retrieval accuracy if j is called their prompt."""
     log_probs = jnp.asarray(scores.log_probs, jnp.float32)
-    column_class = jnp.asarray(scores.column_class)
-    class_size = jnp.sum((column_class[:, None] == column_class[None, :]).astype(jnp.float32), axis=1)
-    best = (log_probs == jnp.max(log_probs, axis=2, keepdims=True)).astype(jnp.float32)
-    share = best * class_size / jnp.maximum(jnp.sum(best, axis=2, keepdims=True), 1.0)
-    return _mean_by_column(share, scores.valid)
+    best = log_probs == jnp.max(log_probs, axis=2, keepdims=True)
+    own = jnp.broadcast_to(class_sizes(scores), best.shape)
+    others = jnp.sum(best.astype(jnp.float32), axis=2, keepdims=True) - own
+    hit = hit_probability(others, own, jnp.ones_like(own), k=1)
+    return _mean_by_column(jnp.where(best, hit, 0.0), scores.valid)
 
 
 def _mean_by_column(values: jax.Array, valid: Array) -> jax.Array:

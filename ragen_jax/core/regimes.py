@@ -12,7 +12,8 @@ be certain and short of words.
     converged             low I, low H, and the task is solved
 
 High and low are shares of a scale: I over its ceiling, H over its value at the start of the run, validity and success
-as they are. Every measure is an estimate with a standard error, so that "low" has a probability.
+as they are. Every measure is an estimate with a standard error, so that "low" has a probability. A measure whose
+standard error is NaN is unknown: it is as likely high as low, and no verdict rests on it.
 """
 
 from __future__ import annotations
@@ -121,6 +122,7 @@ def classify_regime(
     distance = estimates - jnp.array([low_mi, low_entropy, low_validity, high_success], jnp.float32)
     # Without any error a measure is on its side for certain; exactly on the threshold it is on the upper one.
     score = jnp.where(errors > 0, distance / jnp.where(errors > 0, errors, 1.0), jnp.where(distance < 0, -40.0, 40.0))
+    score = jnp.where(jnp.isfinite(errors) & jnp.isfinite(estimates), score, 0.0)
     mi, entropy, valid, solved = jax.scipy.stats.norm.cdf(score)
     both_low = valid * (1 - mi) * (1 - entropy)
     probabilities = jnp.stack(

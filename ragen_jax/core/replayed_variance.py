@@ -12,8 +12,11 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from ragen_jax.core.checks import GROUPS, refuse_empty, refuse_non_finite
 from ragen_jax.core.grouping import group_variance
 from ragen_jax.types import Array
+
+_REPLAYS = (*GROUPS, "replay")
 
 
 def replayed_variance(replays: Array, valid: Array | None = None) -> jax.Array:
@@ -28,8 +31,14 @@ def replayed_variance(replays: Array, valid: Array | None = None) -> jax.Array:
 
     Returns:
       [P] float32, squared reward units.
+
+    Raises:
+      ValueError: no prompt, rollout or replay, or (outside jit) a valid reward that is not finite.
     """
     chex.assert_rank(replays, 3)
+    refuse_empty(replays, axes=_REPLAYS)
+    mask = None if valid is None else jnp.broadcast_to(jnp.asarray(valid, bool)[:, :, None], replays.shape)
+    refuse_non_finite("reward", replays, mask, axes=_REPLAYS, fix="mark the row as not valid or mend the environment")
     return group_variance(jnp.mean(jnp.asarray(replays, jnp.float32), axis=2), valid)
 
 

@@ -8,6 +8,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from ragen_jax.core.checks import ROWS, refuse_non_finite
 from ragen_jax.core.grouping import is_level
 from ragen_jax.types import Array
 
@@ -40,7 +41,7 @@ def normalize_rewards(
       (1, or 1 / std, or 0), before the shift.
 
     Raises:
-      ValueError: unknown method.
+      ValueError: unknown method, or (outside jit) a valid reward that is not finite.
 
     >>> normalize_rewards(jnp.array([0.0, 2.0, 5.0]), jnp.array([0, 0, 1]), num_ids=2, method="mean")[0].tolist()
     [-1.0, 1.0, 0.0]
@@ -51,6 +52,7 @@ def normalize_rewards(
     chex.assert_equal_shape([rewards, ids])
     mask = jnp.ones(rewards.shape, bool) if valid is None else jnp.asarray(valid, bool)
     chex.assert_equal_shape([rewards, mask])
+    refuse_non_finite("reward", rewards, valid, axes=ROWS, fix="mark the row as not valid or mend the environment")
     rewards = jnp.where(mask, jnp.asarray(rewards, jnp.float32), 0.0)
     if method == "identity":
         return rewards, mask.astype(jnp.float32)

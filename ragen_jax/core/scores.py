@@ -13,6 +13,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from ragen_jax.core.checks import GROUPS, refuse_empty, refuse_non_finite
 from ragen_jax.core.grouping import group_mean, group_std, group_variance
 from ragen_jax.core.replayed_variance import replayed_variance
 from ragen_jax.registry import Registry
@@ -105,22 +106,13 @@ def check_rewards(rewards: Array, valid: Array | None = None) -> None:
       valid: [P, G] bool; invalid rows may hold anything.
 
     Raises:
-      ValueError: names prompt, rollout and value of the first broken reward.
+      ValueError: no prompt or no rollout; else names prompt, rollout and value of the first broken reward.
     """
     chex.assert_rank(rewards, 2)
-    if isinstance(rewards, jax.core.Tracer) or isinstance(valid, jax.core.Tracer):
-        return
-    values = jax.device_get(rewards)
-    broken = ~(abs(values) < float("inf"))
+    refuse_empty(rewards, axes=GROUPS)
     if valid is not None:
         chex.assert_equal_shape([rewards, valid])
-        broken &= jax.device_get(valid)
-    if broken.any():
-        prompt, rollout = divmod(int(broken.argmax()), values.shape[1])
-        raise ValueError(
-            f"reward of prompt {prompt}, rollout {rollout} is {values[prompt, rollout]}; mark the row as not valid or "
-            "mend the environment"
-        )
+    refuse_non_finite("reward", rewards, valid, axes=GROUPS, fix="mark the row as not valid or mend the environment")
 
 
 def _sum(values: Array, valid: Array) -> jax.Array:

@@ -14,6 +14,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from ragen_jax.core.checks import PROMPTS, refuse_empty, refuse_non_finite
+from ragen_jax.core.ranking import descending_rank
 from ragen_jax.types import Array
 
 SOURCES = ("task", "difference", "kl", "entropy", "direction")
@@ -25,14 +27,15 @@ def rv_buckets(variances: Array, *, count: int | None = None, edges: Sequence[fl
     Args:
       variances: [P] reward variances (any unit: only their order, or their place among the edges, counts).
       count: k buckets of ``floor(P / k)`` prompts in ascending order, the remainder in the last one; with fewer prompts
-        than buckets every prompt has its own. Equal values keep their order.
+        than buckets every prompt has its own. Equal values keep their order (``core.ranking``).
       edges: inner edges e_1 < ... < e_m of the buckets (-inf, e_1), [e_1, e_2), ..., [e_m, inf).
 
     Returns:
       [P] int32.
 
     Raises:
-      ValueError: not exactly one of count and edges, no bucket, no edge, or edges that do not ascend.
+      ValueError: not exactly one of count and edges, no bucket, no edge, or edges that do not ascend; no prompt; or
+        (outside jit) a variance that is not finite.
 
     >>> rv_buckets(jnp.array([0.5, 0.0, 2.0, 1.0, 3.0]), count=2).tolist()
     [0, 0, 1, 1, 1]
@@ -40,6 +43,8 @@ def rv_buckets(variances: Array, *, count: int | None = None, edges: Sequence[fl
     [1, 0, 2, 1, 2]
     """
     chex.assert_rank(variances, 1)
+    refuse_empty(variances, axes=PROMPTS)
+    refuse_non_finite("reward variance", variances, axes=PROMPTS, fix="leave out prompts with broken rewards")
     if (count is None) == (edges is None):
         raise ValueError(f"count={count} and edges={edges}: give one of them")
     if edges is not None:
@@ -50,10 +55,9 @@ def rv_buckets(variances: Array, *, count: int | None = None, edges: Sequence[fl
     if count < 1:
         raise ValueError(f"count={count} buckets; use 1 or more")
     prompts = variances.shape[0]
-    buckets = max(min(count, prompts), 1)
-    order = jnp.argsort(jnp.asarray(variances), stable=True)
-    rank = jnp.zeros(prompts, jnp.int32).at[order].set(jnp.arange(prompts, dtype=jnp.int32))
-    return jnp.minimum(rank // max(prompts // buckets, 1), buckets - 1)
+    buckets = min(count, prompts)
+    rank = descending_rank(-jnp.asarray(variances, jnp.float32), jnp.ones(prompts, bool))
+    return jnp.minimum(rank // (prompts // buckets), buckets - 1)
 
 
 def dominance_ratio(task_norm: Array, regulariser_norm: Array) -> jax.Array:

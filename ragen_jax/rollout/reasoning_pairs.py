@@ -9,7 +9,7 @@ import numpy as np
 
 from ragen_jax.rollout.assemble import classes, pad_left, pad_right
 from ragen_jax.rollout.episodes import RolloutInfo, TurnRecord
-from ragen_jax.types import ReasoningPairs, RolloutBatch
+from ragen_jax.types import Array, ReasoningPairs, RolloutBatch
 
 Item = TypeVar("Item")
 
@@ -122,26 +122,36 @@ def turn_uniform_pairs(
     return _own_columns(batch, info, chosen, prompt_bucket=prompt_bucket, bucket=bucket)
 
 
-def draw_columns(count: int, *, sample: int, rng: np.random.Generator) -> np.ndarray:
+def draw_columns(column_class: Array, *, sample: int, rng: np.random.Generator) -> np.ndarray:
     """Columns under which the reasonings of each prompt are scored when not all are.
 
+    What is drawn are the other classes, uniformly and without replacement, each by its first column: a second column
+    with the same context would say nothing new. When the other classes are fewer than S - 1, all of them are there and
+    further columns fill the row.
+
     Args:
-      count: C, contexts there are.
+      column_class: [C], equal for columns with identical context.
       sample: S, contexts for each prompt, its own among them.
       rng: source of the draws; prompts draw independently of one another.
 
     Returns:
-      [C, S] int32: the own column, then S - 1 others, uniform without replacement.
+      [C, S] int32: the own column, then S - 1 others.
 
     Raises:
       ValueError: S outside 2 .. C.
     """
+    classes = np.asarray(column_class)
+    count = len(classes)
     if not 2 <= sample <= count:
         raise ValueError(f"sample={sample} of {count} columns: use 2 to {count}")
-    # The others of prompt i are numbered 0 .. C - 2; those from i on stand one column further right.
-    others = np.stack([rng.permutation(count - 1)[: sample - 1] for _ in range(count)])
-    own = np.arange(count)[:, None]
-    return np.concatenate([own, others + (others >= own)], axis=1).astype(np.int32)
+    _, first = np.unique(classes, return_index=True)
+    first = np.sort(first)
+    rows = []
+    for own in range(count):
+        others = first[classes[first] != classes[own]]
+        drawn = [own, *others[rng.permutation(len(others))][: sample - 1]]
+        rows.append(drawn + np.setdiff1d(np.arange(count), drawn)[: sample - len(drawn)].tolist())
+    return np.array(rows, np.int32)
 
 
 def _own_columns(

@@ -69,13 +69,17 @@ def _measured(
     *,
     step: int,
 ) -> tuple[dict[str, float], CollapseState]:
-    """Metrics of one family and its next moving averages; a null needs all columns, so not under sampled ones."""
+    """Metrics of one family and its next moving averages.
+
+    A null needs all columns, so there is none under sampled ones. And it needs prompts as independent units: draws of
+    turns put one reasoning, or several turns of one rollout, in several columns.
+    """
     settings = parts.config.collapse
     count = len(pairs.column_class)
     columns = permutations = None
     if 0 < settings.columns < count:
-        columns = draw_columns(count, sample=settings.columns, rng=_rng(parts, step, _COLUMNS))
-    else:
+        columns = draw_columns(pairs.column_class, sample=settings.columns, rng=_rng(parts, step, _COLUMNS))
+    elif family == "first_turn":
         permutations = null_permutations(count, seed=parts.config.seed, draw=step)
     numbers, collapse = measure(
         score_pairs(parts, params, pairs, columns=columns),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 
 import jax
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ragen_jax.core.collapse import Mix, collapse_metrics
-from ragen_jax.core.estimators import ESTIMATORS
+from ragen_jax.core.estimators import ESTIMATORS, MAY_BE_UNKNOWN
 from ragen_jax.core.null import permutation_null
 from ragen_jax.learner.cross_score import cross_score
 from ragen_jax.report.statistics import clustered_proportion_interval
@@ -185,5 +186,7 @@ def _widen(rows: Array, width: int) -> np.ndarray:
 
 
 def named(metrics: dict[str, jax.Array], family: str) -> dict[str, float]:
-    """Device scalars as floats under a family name."""
-    return {f"{family}/{name}": float(value) for name, value in jax.device_get(metrics).items()}
+    """Device scalars as floats under a family name; an interval that is not known is left out."""
+    numbers = {name: float(value) for name, value in jax.device_get(metrics).items()}
+    unknown = {name for name in MAY_BE_UNKNOWN if math.isnan(numbers.get(name, 0.0))}
+    return {f"{family}/{name}": value for name, value in numbers.items() if name not in unknown}

@@ -129,6 +129,9 @@ def update(
 def regime(metrics: Mapping[str, float], *, start_entropy: float | None, episodes: int) -> RegimeVerdict:
     """Regime of a step from its metrics: MI over its ceiling, H(Z|X) over its start, scored share, success.
 
+    A measure without an interval (one scored rollout per prompt) or without a scale (a ceiling of 0: one prompt) is
+    unknown.
+
     Args:
       metrics: first-turn collapse numbers and ``rollout/success`` (0 without it).
       start_entropy: H(Z|X) at the start of the run, nats per token; None when nothing was ever scored.
@@ -136,8 +139,9 @@ def regime(metrics: Mapping[str, float], *, start_entropy: float | None, episode
     """
 
     def scaled(name: str, low: str, high: str, scale: float) -> Interval:
-        factor = 1.0 / scale if scale > 0 else 0.0
-        estimate, lowest, highest = (metrics[f"{_FAMILY}/{key}"] * factor for key in (name, low, high))
+        factor = 1.0 / scale if scale > 0 else math.nan
+        numbers = (metrics.get(f"{_FAMILY}/{key}", math.nan) for key in (name, low, high))
+        estimate, lowest, highest = (number * factor for number in numbers)
         error = (highest - lowest) / (2 * NORMAL_95)
         return Interval(*(jnp.asarray(x, jnp.float32) for x in (estimate, lowest, highest, error)))
 

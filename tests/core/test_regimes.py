@@ -147,3 +147,16 @@ def test_thresholds_are_arguments():
     assert REGIMES[int(verdict.regime)] == "template_collapse"
     with pytest.raises(ValueError, match=r"confidence=0.5"):
         core.classify_regime(mi_share=sure, entropy_share=sure, validity=sure, success=sure, confidence=0.5)
+
+
+@pytest.mark.parametrize("unknown", ["mi_share", "entropy_share"])
+def test_an_unknown_measure_is_no_certainty(unknown):
+    sure = {
+        name: core.Interval(*np.float32([value, value, value, 0.01]))
+        for name, value in (("mi_share", 0.1), ("entropy_share", 1.2), ("validity", 0.98), ("success", 0.2))
+    }
+    assert core.REGIMES[int(core.classify_regime(**sure).regime)] == "template_collapse"
+    nothing = core.Interval(*np.float32([0.0, np.nan, np.nan, np.nan]))
+    verdict = core.classify_regime(**sure | {unknown: nothing})
+    assert int(verdict.regime) == -1 and core.MEASURES[int(verdict.driver)].startswith(unknown[:2].replace("mi", "mu"))
+    np.testing.assert_allclose(np.sum(verdict.probabilities), 1.0, rtol=1e-5)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ragen_jax import core
+from ragen_jax.rollout.reasoning_pairs import draw_columns
 from ragen_jax.types import CrossScores
 from tests.oracles import collapse as oracle
 
@@ -113,12 +114,87 @@ def test_a_planted_policy_keeps_its_ceiling():
 
 
 def test_drawn_columns_of_the_own_class_are_hits():
-    classes = [0, 0, 1, 2]
+    classes = [0, 0, 1, 1]
     log_probs = np.where(np.equal.outer(classes, classes), -1.0, -5.0)[:, None, :]
     scores = make(log_probs, [[0, 1, 2], [1, 2, 3], [2, 0, 3], [3, 0, 1]], column_class=classes)
     metrics, _ = metrics_of(scores)
     assert float(metrics["retrieval_accuracy"]) == 1.0
-    np.testing.assert_allclose(metrics["retrieval_chance"], (2 / 3 + 1 / 3 + 1 / 3 + 1 / 3) / 4, rtol=1e-6)
+    np.testing.assert_allclose(metrics["retrieval_chance"], (2 / 3 + 1 / 3 + 2 / 3 + 1 / 3) / 4, rtol=1e-6)
+
+
+def drawn_by_class(classes, sample, seed):
+    return draw_columns(np.asarray(classes), sample=sample, rng=np.random.default_rng(seed))
+
+
+def classed_matrix(classes, seed, group=4):
+    """Log-probs of reasonings that fit their own class best, equal within a class as equal contexts make them."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(-6.0, 1.0, (len(classes), group, max(classes) + 1))
+    return scores[:, :, classes] + 1.5 * np.equal.outer(classes, classes)[:, None, :]
+
+
+@pytest.mark.parametrize("sample", [3, 8])
+def test_an_own_class_that_is_identified_is_exactly_at_its_ceiling(sample):
+    """64 columns of 4 classes: ln 4, whichever columns were drawn; ln 64 would be the answer without classes."""
+    classes = np.arange(64) % 4
+    log_probs = np.where(np.equal.outer(classes, classes), -1.0, -40.0)[:, None, :]
+    for seed in range(3):
+        scores = make(log_probs, drawn_by_class(classes, sample, seed), column_class=classes)
+        metrics, _ = metrics_of(scores)
+        np.testing.assert_allclose(metrics["mi_sequence_nats"], math.log(4), rtol=1e-6)
+        np.testing.assert_allclose(metrics["mi_sequence_ceiling_nats"], math.log(4), rtol=1e-6)
+        assert float(core.column_sampling_std_error(scores)) < 1e-6
+
+
+def test_all_classes_are_exact_though_not_all_columns_were_scored():
+    classes = [0, 1, 2, 0, 1, 0, 0, 0]
+    log_probs = classed_matrix(classes, 0)
+    exact, _ = metrics_of(make(log_probs, column_class=classes))
+    for sample in (3, 5):
+        scores = make(log_probs, drawn_by_class(classes, sample, 1), column_class=classes)
+        sampled, _ = metrics_of(scores)
+        for name in ("mi_sequence_nats", "mi_token_nats", "reasoning_entropy_sequence_nats", "mi_zscore"):
+            np.testing.assert_allclose(sampled[name], exact[name], rtol=1e-5, err_msg=name)
+        assert float(core.column_sampling_std_error(scores)) == 0.0
+        np.testing.assert_allclose(
+            core.wrong_prompt_mi(scores), core.wrong_prompt_mi(make(log_probs, column_class=classes)), rtol=1e-5
+        )
+
+
+def test_classes_of_several_sizes_agree_with_the_oracle():
+    classes = [0, 1, 2, 3, 4, 0, 1, 2, 0, 0]
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        log_probs, valid = classed_matrix(classes, seed), rng.random((10, 4)) < 0.7
+        columns = drawn_by_class(classes, 3, seed)
+        scores = make(log_probs, columns, valid, classes)
+        mi, error = oracle.sampled_mi(log_probs, valid, columns, classes)
+        np.testing.assert_allclose(metrics_of(scores)[0]["mi_sequence_nats"], mi, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(core.column_sampling_std_error(scores), error, rtol=1e-4)
+
+
+def test_with_equal_contexts_the_interval_covers_and_the_ceiling_holds():
+    classes = np.arange(48) % 24
+    log_probs = classed_matrix(classes, 2, group=8)
+    exact = float(metrics_of(make(log_probs, column_class=classes))[0]["mi_sequence_nats"])
+    draws = np.stack([drawn_by_class(classes, 9, seed) for seed in range(300)])
+    taken = np.stack([np.take_along_axis(log_probs, columns[:, None, :], axis=2) for columns in draws])
+
+    def both(log_probs, columns):
+        scores = make(np.zeros((48, 8, 48)), column_class=classes).replace(log_probs=log_probs, columns=columns)
+        matched, marginal = core.matched_and_marginal(scores)
+        return matched - marginal, core.batch_mi_interval(scores), core.column_sampling_std_error(scores)
+
+    gains, interval, errors = jax.jit(jax.vmap(both))(taken.astype(np.float32), draws)
+    assert np.max(gains) <= math.log(24) + 1e-5
+    np.testing.assert_allclose(np.mean(errors), np.std(interval.estimate), rtol=0.15)
+    assert abs(np.mean(interval.estimate) - exact) < 0.05
+    assert np.mean((np.asarray(interval.low) <= exact) & (exact <= np.asarray(interval.high))) > 0.95
+
+
+def test_one_class_alone_says_nothing_and_needs_no_other():
+    metrics, _ = metrics_of(make(np.full((5, 2, 5), -3.0), drawn_by_class([0] * 5, 3, 0), column_class=[0] * 5))
+    assert float(metrics["mi_sequence_nats"]) == float(metrics["mi_sequence_ceiling_nats"]) == 0.0
 
 
 def test_the_interval_holds_both_errors():
@@ -159,6 +235,10 @@ def test_refusals():
         core.column_sampling_std_error(make(log_probs, columns[:, :2]))
     with pytest.raises(AssertionError):
         core.collapse_metrics(scores.replace(columns=columns[:, :3].astype(np.int32)))
+    with pytest.raises(ValueError, match="prompt 0 are of 1 other classes where 2 have room"):
+        core.collapse_metrics(
+            make(log_probs[:4, :, :4], [[0, 2, 3], [1, 0, 2], [2, 0, 3], [3, 0, 2]], None, [0, 1, 0, 2])
+        )
     broken = np.array(scores.log_probs)
     broken[2, 1, 3] = np.nan
     with pytest.raises(ValueError, match=f"rollout 1 of prompt 2 under prompt {columns[2, 3]} is nan"):

@@ -78,26 +78,39 @@ def hit_share(scores, own, k):
     return sum(any(j in own for j in pick) for pick in picks) / len(picks)
 
 
-def sampled_mi(log_probs, valid, columns):
+def sampled_mi(log_probs, valid, columns, column_class=None):
     """MI estimate under sampled columns, and the jackknife error of their draw, one reasoning at a time.
 
     ``log_probs`` is the whole matrix [C, G, C]; ``columns`` [C, S] names the own column and the drawn others.
     """
-    count, drawn = columns.shape
+    count = len(columns)
+    column_class = np.arange(count) if column_class is None else np.asarray(column_class)
+    size = {c: int((column_class == c).sum()) for c in column_class.tolist()}
 
-    def log_marginal(own, others):
-        return math.log(math.exp(own) / count + (count - 1) / count * np.mean(np.exp(others)))
+    def log_marginal(i, scores, drawn):
+        own = size[column_class[i]]
+        weights = [size[column_class[j]] for j in drawn]
+        rest = np.average(np.exp([scores[j] for j in drawn]), weights=weights) if drawn else 0.0
+        return math.log(own / count * math.exp(scores[i]) + (count - own) / count * rest)
 
     gains, variances, rows = [], [], []
     for i in range(count):
-        scored = [log_probs[i, k, columns[i]] for k in range(valid.shape[1]) if valid[i, k]]
-        gains += [float(scores[0]) - log_marginal(scores[0], scores[1:]) for scores in scored]
+        drawn = []
+        for j in columns[i, 1:]:
+            if column_class[j] not in [column_class[d] for d in (i, *drawn)]:
+                drawn.append(j)
+        scored = [log_probs[i, k] for k in range(valid.shape[1]) if valid[i, k]]
+        gains += [float(scores[i]) - log_marginal(i, scores, drawn) for scores in scored]
         rows.append(len(scored))
+        missing = 1 - len(drawn) / max(len(size) - 1, 1)
+        if missing == 0 or not drawn:
+            variances.append(0.0)
+            continue
         without = [
-            np.mean([log_marginal(scores[0], np.delete(scores[1:], s)) for scores in scored] or [0.0])
-            for s in range(drawn - 1)
+            np.mean([log_marginal(i, scores, [d for d in drawn if d != s]) for scores in scored] or [0.0])
+            for s in drawn
         ]
-        jackknife = (drawn - 2) / (drawn - 1) * np.square(np.subtract(without, np.mean(without))).sum()
-        variances.append(jackknife * (1 - (drawn - 1) / (count - 1)))
+        jackknife = (len(drawn) - 1) / len(drawn) * np.square(np.subtract(without, np.mean(without))).sum()
+        variances.append(jackknife * missing)
     share = np.array(rows) / sum(rows)
     return float(np.mean(gains)), float(np.sqrt(np.sum(share**2 * np.array(variances))))

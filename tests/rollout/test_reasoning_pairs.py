@@ -142,7 +142,7 @@ def test_no_turn_to_draw(chat: ChatFormat) -> None:
 
 
 def test_columns_are_the_own_and_a_uniform_draw_of_others() -> None:
-    draws = np.stack([draw_columns(5, sample=3, rng=np.random.default_rng(seed)) for seed in range(2000)])
+    draws = np.stack([draw_columns(np.arange(5), sample=3, rng=np.random.default_rng(seed)) for seed in range(2000)])
     assert (draws[:, :, 0] == np.arange(5)).all()
     assert all(len(set(row)) == 3 for draw in draws for row in draw.tolist())
     for prompt in range(5):
@@ -152,7 +152,14 @@ def test_columns_are_the_own_and_a_uniform_draw_of_others() -> None:
     # Two prompts draw independently: both draw column 2 in a quarter of the cases.
     both = ((draws[:, 0, 1:] == 2).any(axis=1) & (draws[:, 1, 1:] == 2).any(axis=1)).mean()
     assert both == pytest.approx(0.25, abs=4 * np.sqrt(0.25 * 0.75 / 2000))
-    assert sorted(draw_columns(4, sample=4, rng=np.random.default_rng(0))[1].tolist()) == [0, 1, 2, 3]
+    # Of equal contexts one is drawn; with all classes there, further columns fill the row.
+    for seed in range(20):
+        one = draw_columns(np.array([0, 1, 0, 2, 1, 3]), sample=3, rng=np.random.default_rng(seed))
+        classes = np.array([0, 1, 0, 2, 1, 3])[one]
+        assert all(len(set(row)) == 3 for row in classes.tolist()) and (one[:, 0] == np.arange(6)).all()
+        full = draw_columns(np.array([0, 1, 0, 0, 1, 0]), sample=4, rng=np.random.default_rng(seed))
+        assert all(len(set(row)) == 4 for row in full.tolist())
+    assert sorted(draw_columns(np.arange(4), sample=4, rng=np.random.default_rng(0))[1].tolist()) == [0, 1, 2, 3]
     for sample in (1, 6):
         with pytest.raises(ValueError, match=f"sample={sample} of 5 columns"):
-            draw_columns(5, sample=sample, rng=np.random.default_rng(0))
+            draw_columns(np.arange(5), sample=sample, rng=np.random.default_rng(0))

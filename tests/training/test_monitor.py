@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ragen_jax.config.schema import AlarmSection
-from ragen_jax.core.regimes import REGIMES
+from ragen_jax.core.regimes import REGIMES, UNCERTAIN
 from ragen_jax.training.monitor import SERIES, MonitorState, Report, regime, update
 from ragen_jax.types import RolloutBatch
 
@@ -119,6 +119,27 @@ def test_an_uncertain_step_changes_no_regime():
 def test_regimes_come_from_the_metrics_of_a_step(changes: dict[str, float], name: str):
     verdict = regime(numbers(**changes), start_entropy=1.0, episodes=64)
     assert REGIMES[int(verdict.regime)] == name
+
+
+@pytest.mark.parametrize(
+    "gone",
+    ["mi_sequence_low_nats", "conditional_entropy_token_high_nats"],
+)
+def test_a_measure_without_an_interval_carries_no_verdict(gone: str):
+    row = numbers(mi=0.0, entropy=1.8)
+    assert REGIMES[int(regime(row, start_entropy=1.0, episodes=64).regime)] == "template_collapse"
+    del row[f"collapse/first_turn/{gone}"]
+    assert int(regime(row, start_entropy=1.0, episodes=64).regime) == UNCERTAIN
+
+
+def test_one_prompt_has_no_ceiling_and_raises_no_collapse_warning():
+    row = numbers(mi=0.0) | {
+        f"collapse/first_turn/{name}": 0.0
+        for name in ("mi_sequence_ceiling_nats", "mi_sequence_low_nats", "mi_sequence_high_nats")
+    }
+    state, reports = steps(row)
+    assert reports[0].metrics["regime/uncertain"] == 1.0 and state.regime == ""
+    assert reports[0].warnings == () and reports[0].notes == ()
 
 
 def test_the_entropy_of_the_first_measured_step_is_the_scale():

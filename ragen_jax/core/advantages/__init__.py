@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ragen_jax.core.advantages.bi_level_gae import bi_level_gae
 from ragen_jax.core.advantages.gae import gae
-from ragen_jax.core.advantages.grpo import group_advantages
+from ragen_jax.core.advantages.grpo import group_advantages, group_advantages_by_id
 from ragen_jax.core.advantages.inputs import AdvantageInputs, AdvantageOptions
 from ragen_jax.core.advantages.reinforce import leave_one_out
 from ragen_jax.core.advantages.reinforce_plus_plus import returns_to_go
@@ -43,6 +43,7 @@ __all__ = [
     "center_over_tokens",
     "gae",
     "group_advantages",
+    "group_advantages_by_id",
     "leave_one_out",
     "net_token_weight",
     "returns_to_go",

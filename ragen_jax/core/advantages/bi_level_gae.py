@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from ragen_jax.core.advantages.gae import check_discounts
 from ragen_jax.core.advantages.inputs import AdvantageInputs, AdvantageOptions
+from ragen_jax.core.checks import TOKENS, refuse_non_finite
 from ragen_jax.types import Array
 
 # Of the next turn end and the next response token: turn; value and advantage of the end; value and advantage.
@@ -51,7 +52,8 @@ def bi_level_gae(
       advantages and returns (critic targets, advantages plus values), each [B, T] float32, 0 outside the mask.
 
     Raises:
-      ValueError: gamma, lam or turn_gamma outside [0, 1].
+      ValueError: gamma, lam or turn_gamma outside [0, 1], or (outside jit) a reward or value within the mask that is
+        not finite.
 
     >>> mask, turns = jnp.array([[True, True, False, True]]), jnp.array([[0, 0, -1, 1]])
     >>> rewards = jnp.array([[0.0, 0.0, 0.0, 1.0]])
@@ -61,6 +63,8 @@ def bi_level_gae(
     chex.assert_rank([token_rewards, values, response_mask, turn_ids], 2)
     chex.assert_equal_shape([token_rewards, values, response_mask, turn_ids])
     check_discounts(gamma=gamma, lam=lam, turn_gamma=turn_gamma)
+    refuse_non_finite("reward", token_rewards, response_mask, axes=TOKENS, fix="mend the environment or mask the row")
+    refuse_non_finite("value", values, response_mask, axes=TOKENS, fix="mend the critic or mask the row")
     mask = jnp.asarray(response_mask, bool)
     rewards = jnp.where(mask, jnp.asarray(token_rewards, jnp.float32), 0.0)
     values = jnp.where(mask, jnp.asarray(values, jnp.float32), 0.0)

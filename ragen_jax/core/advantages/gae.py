@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from ragen_jax.core.advantages.inputs import AdvantageInputs, AdvantageOptions
+from ragen_jax.core.checks import TOKENS, refuse_non_finite
 from ragen_jax.types import Array
 
 
@@ -33,7 +34,7 @@ def gae(
       advantages and returns (critic targets, advantages plus values), each [B, T] float32, 0 outside the mask.
 
     Raises:
-      ValueError: gamma or lam outside [0, 1].
+      ValueError: gamma or lam outside [0, 1], or (outside jit) a reward or value within the mask that is not finite.
 
     >>> mask = jnp.array([[True, True, False, False, True]])
     >>> rewards = jnp.array([[0.0, 0.0, 0.0, 0.0, 1.0]])
@@ -43,6 +44,8 @@ def gae(
     chex.assert_rank([token_rewards, values, response_mask], 2)
     chex.assert_equal_shape([token_rewards, values, response_mask])
     check_discounts(gamma=gamma, lam=lam)
+    refuse_non_finite("reward", token_rewards, response_mask, axes=TOKENS, fix="mend the environment or mask the row")
+    refuse_non_finite("value", values, response_mask, axes=TOKENS, fix="mend the critic or mask the row")
     mask = jnp.asarray(response_mask, bool)
     rewards = jnp.where(mask, jnp.asarray(token_rewards, jnp.float32), 0.0)
     values = jnp.where(mask, jnp.asarray(values, jnp.float32), 0.0)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import chex
 import jax
 import jax.numpy as jnp
 
 from ragen_jax.core.advantages.inputs import AdvantageInputs, AdvantageOptions
+from ragen_jax.core.checks import GROUPS, ROWS, refuse_non_finite
 from ragen_jax.core.grouping import STD_EPS, group_mean, group_std, is_flat
 from ragen_jax.types import Array
 
@@ -21,15 +23,46 @@ def group_advantages(rewards: Array, valid: Array | None = None, *, normalize_by
     Returns:
       [P, G] float32; exactly 0 in flat groups and in groups of one.
 
+    Raises:
+      ValueError: no prompt or no rollout, or (outside jit) a valid reward that is not finite.
+
     >>> group_advantages(jnp.array([[1.0, 0.0, 0.0, 0.0]]), normalize_by_std=False).tolist()
     [[0.75, -0.25, -0.25, -0.25]]
     """
+    refuse_non_finite("reward", rewards, valid, axes=GROUPS, fix="mark the row as not valid or mend the environment")
     flat = is_flat(rewards, valid)
     mask = jnp.ones(rewards.shape, bool) if valid is None else jnp.asarray(valid, bool)
     centred = jnp.asarray(rewards, jnp.float32) - group_mean(rewards, valid)[:, None]
     if normalize_by_std:
         centred = centred / (group_std(rewards, valid)[:, None] + STD_EPS)
     return jnp.where(mask & ~flat[:, None], centred, 0.0)
+
+
+def group_advantages_by_id(rewards: Array, ids: Array, *, num_groups: int, normalize_by_std: bool) -> jax.Array:
+    """:func:`group_advantages` for rows in any order and groups of any size.
+
+    Args:
+      rewards: [B].
+      ids: [B] int32 in [0, num_groups), the group of each row.
+      num_groups: number of groups, fixed at trace time; memory grows with its product with B.
+      normalize_by_std: divide by the group's standard deviation.
+
+    Returns:
+      [B] float32; exactly 0 in flat groups and in groups of one.
+
+    Raises:
+      ValueError: no row or no group, or (outside jit) a reward that is not finite.
+
+    >>> group_advantages_by_id(jnp.array([0.0, 3.0, 2.0]), jnp.array([0, 1, 0]), num_groups=2,
+    ...                        normalize_by_std=False).tolist()
+    [-1.0, 0.0, 1.0]
+    """
+    chex.assert_rank([rewards, ids], 1)
+    chex.assert_equal_shape([rewards, ids])
+    refuse_non_finite("reward", rewards, axes=ROWS, fix="leave the row out or mend the environment")
+    members = jnp.asarray(ids, jnp.int32) == jnp.arange(num_groups)[:, None]
+    everything = jnp.broadcast_to(jnp.asarray(rewards, jnp.float32), members.shape)
+    return jnp.sum(group_advantages(everything, members, normalize_by_std=normalize_by_std), axis=0)
 
 
 def spread_over_tokens(advantages: jax.Array, response_mask: Array) -> tuple[jax.Array, jax.Array]:

@@ -20,6 +20,9 @@ def leave_one_out(rewards: Array, valid: Array | None = None) -> jax.Array:
     Returns:
       [P, G] float32; exactly 0 in flat groups and in groups of one.
 
+    Raises:
+      ValueError: no prompt or no rollout, or (outside jit) a valid reward that is not finite.
+
     >>> leave_one_out(jnp.array([[3.0, 0.0, 0.0, 0.0]])).tolist()
     [[3.0, -1.0, -1.0, -1.0]]
     """

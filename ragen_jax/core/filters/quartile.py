@@ -5,7 +5,8 @@ from __future__ import annotations
 import chex
 import jax.numpy as jnp
 
-from ragen_jax.core.filters.result import FilterOptions, LossScale, build_result, check_scores, descending_rank
+from ragen_jax.core.filters.result import FilterOptions, LossScale, build_result, check_scores
+from ragen_jax.core.ranking import descending_rank
 from ragen_jax.types import Array, FilterResult
 
 

@@ -1,4 +1,4 @@
-"""What all filter rules share: options, the check of scores, the ranking and the result."""
+"""What all filter rules share: options, the check of scores, the prefix of a ranking and the result."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from ragen_jax.core.checks import PROMPTS, refuse_empty, refuse_non_finite
+from ragen_jax.core.ranking import descending_rank
 from ragen_jax.types import Array, FilterResult
 
 Mass = Literal["linear", "softmax", "count"]
@@ -36,26 +38,26 @@ class FilterOptions(NamedTuple):
 def check_scores(scores: Array, *, non_negative: bool) -> None:
     """Refuse scores that no rule can rank.
 
-    Runs on concrete arrays. Inside jit the values are unknown and nothing is checked: call this on the host before.
+    Values are checked on concrete arrays. Inside jit they are unknown: call this on the host before.
 
     Args:
       scores: [P].
       non_negative: the rule reads scores as mass or as shares of the largest.
 
     Raises:
-      ValueError: a score is NaN or infinite, or negative where that has no meaning. Names the first such prompt.
+      ValueError: no prompt, or a score that is NaN or infinite, or negative where that has no meaning; named.
     """
     chex.assert_rank(scores, 1)
+    refuse_empty(scores, axes=PROMPTS)
     if isinstance(scores, jax.core.Tracer):
         return
-    for index, score in enumerate(scores.tolist()):
-        if not abs(score) < float("inf"):
-            raise ValueError(f"score of prompt {index} is {score}; drop rows with broken rewards before filtering")
-        if non_negative and score < 0:
-            raise ValueError(
-                f"score of prompt {index} is {score}; a rule on mass needs scores of at least 0, "
-                "such as the reward variance; use top_k for signed scores"
-            )
+    refuse_non_finite("score", scores, axes=PROMPTS, fix="drop rows with broken rewards before filtering")
+    if non_negative and (scores < 0).any():
+        index = int((scores < 0).argmax())
+        raise ValueError(
+            f"score of prompt {index} is {scores[index]}; a rule on mass needs scores of at least 0, "
+            "such as the reward variance; use top_k for signed scores"
+        )
 
 
 def check_share(name: str, value: float) -> None:
@@ -81,12 +83,6 @@ def candidates(scores: Array, flat: Array | None, *, include_zero: bool) -> jax.
     return ~jnp.asarray(flat, bool)
 
 
-def descending_rank(scores: Array, among: Array) -> jax.Array:
-    """Rank of each prompt, best first, [P] int32; ties in prompt order, prompts outside ``among`` last."""
-    key = jnp.where(among, -jnp.asarray(scores, jnp.float32), jnp.inf)
-    return jnp.argsort(jnp.argsort(key, stable=True), stable=True).astype(jnp.int32)
-
-
 def smallest_prefix(order_by: Array, mass: Array, among: Array, *, share: float, slack: float) -> jax.Array:
     """Smallest prefix, in descending ``order_by``, whose mass reaches ``share`` of the total minus the slack.
 
@@ -94,7 +90,7 @@ def smallest_prefix(order_by: Array, mass: Array, among: Array, *, share: float,
     of 1e-6 of the total, so that 0.4 + 0.3 + 0.2 reaches 0.9 in float32.
 
     Args:
-      order_by: [P], larger first, ties in prompt order.
+      order_by: [P], larger first, ties in prompt order (``core.ranking``).
       mass: [P], at least 0.
       among: [P] bool, prompts that take part.
       share: of the total mass, in (0, 1].

@@ -13,8 +13,8 @@ from ragen_jax.core.filters.result import (
     candidates,
     check_scores,
     check_share,
-    descending_rank,
 )
+from ragen_jax.core.ranking import descending_rank
 from ragen_jax.types import Array, FilterResult
 
 

@@ -6,6 +6,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from ragen_jax.core.checks import GROUPS, refuse_empty, refuse_non_finite
+from ragen_jax.core.ranking import descending_rank
 from ragen_jax.types import Array
 
 
@@ -22,7 +24,8 @@ def best_and_worst(rewards: Array, *, best: int, worst: int, valid: Array | None
       keep, [P, G] bool. A prompt with fewer valid rollouts than ``best + worst`` keeps all of them.
 
     Raises:
-      ValueError: a negative number, none to keep, or more than G.
+      ValueError: a negative number, none to keep, or more than G; no prompt; or (outside jit) a valid reward that is
+        not finite.
 
     >>> best_and_worst(jnp.array([[3.0, 1.0, 4.0, 2.0]]), best=1, worst=1).tolist()
     [[False, True, True, False]]
@@ -31,9 +34,10 @@ def best_and_worst(rewards: Array, *, best: int, worst: int, valid: Array | None
     group_size = rewards.shape[1]
     if best < 0 or worst < 0 or not 1 <= best + worst <= group_size:
         raise ValueError(f"best={best} and worst={worst} must be at least 0 and add up to 1 .. {group_size}")
+    refuse_empty(rewards, axes=GROUPS)
     mask = jnp.ones(rewards.shape, bool) if valid is None else jnp.asarray(valid, bool)
     chex.assert_equal_shape([rewards, mask])
-    key = jnp.where(mask, -jnp.asarray(rewards, jnp.float32), jnp.inf)
-    rank = jnp.argsort(jnp.argsort(key, axis=1, stable=True), axis=1, stable=True)
+    refuse_non_finite("reward", rewards, valid, axes=GROUPS, fix="mark the row as not valid or mend the environment")
+    rank = jax.vmap(descending_rank)(jnp.asarray(rewards, jnp.float32), mask)
     count = jnp.sum(mask.astype(jnp.int32), axis=1, keepdims=True)
     return mask & ((rank < best) | (rank >= count - worst))

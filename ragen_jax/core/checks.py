@@ -1,0 +1,78 @@
+"""Refusals that all of ``core`` shares: values that are not finite, empty axes, orders that are none.
+
+Values are looked at where they are concrete: inside jit nothing is known, nothing is checked, nothing is compiled in.
+Shapes are known there too.
+"""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+from ragen_jax.types import Array
+
+ROWS = ("row",)
+PROMPTS = ("prompt",)
+GROUPS = ("prompt", "rollout")
+TOKENS = ("row", "token")
+
+
+def refuse_non_finite(name: str, values: Array, mask: Array | None = None, *, axes: tuple[str, ...], fix: str) -> None:
+    """Refuse NaN and infinite values, by name and place.
+
+    Args:
+      name: what the values are, in the singular.
+      values: one axis for each of the names.
+      mask: bool, of the shape of the values; what it leaves out may hold anything.
+      axes: names of the axes.
+      fix: what to do about it.
+
+    Raises:
+      ValueError: names the first value that is not finite, and the fix.
+    """
+    if isinstance(values, jax.core.Tracer) or isinstance(mask, jax.core.Tracer):
+        return
+    found = np.asarray(values, np.float32)
+    broken = ~np.isfinite(found)
+    if mask is not None:
+        broken &= np.asarray(mask, bool)
+    if broken.any():
+        place = np.unravel_index(int(broken.argmax()), broken.shape)
+        where = ", ".join(f"{axis} {index}" for axis, index in zip(axes, place, strict=True))
+        raise ValueError(f"{name} of {where} is {found[place]}; {fix}")
+
+
+def refuse_empty(values: Array, *, axes: tuple[str, ...]) -> None:
+    """Refuse an array without any element along its first axes, inside jit too.
+
+    Args:
+      values: array with at least as many axes as there are names.
+      axes: names of the first axes.
+
+    Raises:
+      ValueError: names the axis.
+    """
+    for axis, size in zip(axes, values.shape, strict=False):
+        if size == 0:
+            raise ValueError(f"0 {axis}s: the shape {tuple(values.shape)} is empty; give at least one {axis}")
+
+
+def refuse_no_permutation(permutations: Array) -> None:
+    """Refuse rows that are not permutations of 0 .. C - 1.
+
+    Args:
+      permutations: [N, C] whole numbers.
+
+    Raises:
+      ValueError: names the first such row.
+    """
+    if isinstance(permutations, jax.core.Tracer):
+        return
+    rows = np.asarray(permutations)
+    wrong = (np.sort(rows, axis=1) != np.arange(rows.shape[1])).any(axis=1)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ValueError(
+            f"permutations[{row}] = {rows[row].tolist()} does not name each of 0 .. {rows.shape[1] - 1} once; "
+            "draw it with numpy.random.Generator.permutation"
+        )
