@@ -22,6 +22,7 @@ MAX_CHILDREN = max(4, os.cpu_count() or 1)
 """Children that run at once in this process; further ones wait."""
 
 _RUNNER = Path(__file__).with_name("runner.py").read_text(encoding="utf-8")
+_START_S = 20.0  # for a child to say that it is ready
 _GRACE_S = 5.0  # time that a killed child has to disappear
 _slots = threading.BoundedSemaphore(MAX_CHILDREN)
 
@@ -109,11 +110,15 @@ class _Child:
         self._inner: int | None = None  # descriptor of the process below the wrapper
 
     def watch(self, output: int, errors: int, result: int, info: int, *, wall_s: float) -> Outcome:
-        """Read until the child has ended; kill it after ``wall_s`` seconds, or when it writes too much."""
+        """Read until the child has ended; kill it ``wall_s`` seconds after it was ready, or when it writes too much.
+
+        Until its first line on ``result``, which comes before anything untrusted runs, it has ``_START_S`` seconds: on
+        a busy machine an interpreter may take longer to start than a program may take to run.
+        """
         received = {descriptor: bytearray() for descriptor in (output, errors, result, info)}
-        timed_out = flooded = False
+        timed_out = flooded = ready = False
         began = time.monotonic()
-        deadline = began + wall_s
+        deadline = began + _START_S
         try:
             with selectors.DefaultSelector() as selector:
                 for descriptor in received:
@@ -126,6 +131,8 @@ class _Child:
                             selector.unregister(key.fd)
                         elif key.fd == info:
                             self._meet(received[info])
+                    if received[result] and not ready:
+                        ready, deadline = True, time.monotonic() + wall_s
                     flooded = max(map(len, received.values())) > MAX_OUTPUT
                     timed_out = time.monotonic() >= deadline
             if not (timed_out or flooded):
