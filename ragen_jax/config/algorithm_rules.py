@@ -82,11 +82,12 @@ def loss(config: Config) -> Iterator[str]:
             "algorithm.kl_target=reward with algorithm.advantage=bi_level_gae: that estimator credits whole turns with "
             "what stands at their end, a KL stands on every token; use kl_target=loss or advantage=gae"
         )
-    if section.equal_updates and (config.filter.rule == "none" or not section.minibatch_groups):
+    one_batch = section.minibatch_groups in (0, config.rollout.prompts)
+    if section.equal_updates and (config.filter.rule == "none" or one_batch):
         yield (
-            f"algorithm.equal_updates=True has no effect with filter.rule={config.filter.rule} and "
-            f"algorithm.minibatch_groups={section.minibatch_groups}: it needs a filter, and several mini-batches that "
-            "the filter could make fewer"
+            f"algorithm.equal_updates=True has no effect with filter.rule={config.filter.rule}, "
+            f"rollout.prompts={config.rollout.prompts} and algorithm.minibatch_groups={section.minibatch_groups}: it "
+            "needs a filter, and several mini-batches that the filter could make fewer"
         )
 
 

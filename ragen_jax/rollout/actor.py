@@ -7,12 +7,14 @@ Rules for what goes wrong:
 * A reply cut at its token cap is not acted upon; the episode ends as truncated.
 * An observation is shown only if a full reply still fits behind it; else the episode ends as truncated before it, with
   its earlier turns and rewards. An episode whose turns are used up is truncated too.
-* A row whose environment failed is not valid. It keeps what it had until then.
+* A row whose environment failed is not valid. It keeps what it had until then. A reward that makes the return no
+  finite float32 number is such a failure.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Protocol
@@ -26,6 +28,10 @@ from ragen_jax.rollout.episodes import Episode, Rollout, RolloutInfo, TurnRecord
 from ragen_jax.rollout.policy import Policy
 from ragen_jax.rollout.prompting import THINK_MARKER, ChatFormat, UserMessages, closed_reasoning
 from ragen_jax.types import Responses
+
+logger = logging.getLogger(__name__)
+
+_LARGEST_RETURN = float(np.finfo(np.float32).max)
 
 
 class Pool(Protocol):
@@ -125,7 +131,11 @@ def collect(
             players[row].take_reply(responses, int(row), turn, chat)
         results = pool.step([player.answer_to_act_on() for player in players])
         for row in np.flatnonzero(active):
-            players[row].settle(results[row], pool.errors[row], format_penalty=format_penalty)
+            where = (
+                f"environment {pool.envs[0].name!r}, seed {seeds[int(row) // pool.group_size]}, row {row}, turn {turn}"
+            )
+            error = pool.errors[row] or _reward_error(results[row], players[row], where)
+            players[row].settle(results[row], error, format_penalty=format_penalty)
         next_ids = _show_next(players, chat, last_turn=turn + 1 == max_turns, room=max_context - max_new_tokens)
         if any(next_ids):
             session.observe(*pad_right(next_ids, bucket=observation_bucket, pad_id=chat.tokenizer.pad_id))
@@ -249,6 +259,15 @@ def _show_next(players: Sequence[_Player], chat: ChatFormat, *, last_turn: bool,
         player.row.add_observation(ids)
         shown.append(ids)
     return shown
+
+
+def _reward_error(result: StepResult | None, player: _Player, where: str) -> str | None:
+    """What is wrong with the reward of a step, or None. NaN in a return would poison the update of every row."""
+    if result is None or abs(sum(player.row.rewards) + float(result.reward)) <= _LARGEST_RETURN:  # false for NaN
+        return None
+    error = f"{where}: reward {result.reward} makes the return no finite float32 number"
+    logger.warning("the row is invalid: %s", error)
+    return error
 
 
 def _opening(pool: Pool, players: Sequence[_Player], group: int, seed: int) -> tuple[str, str]:

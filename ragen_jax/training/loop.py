@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import logging
 import time
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -81,7 +82,7 @@ def train(config: Config, *, experiment: str = "train", writers: tuple[MetricWri
     Raises:
       ValueError: a configuration or folder that cannot be used.
       NonFiniteUpdateError: the loss of an update was not finite; the batch is saved, and the state without that update.
-      TooManyFailuresError: too many environments failed; the state is saved.
+      TooManyFailuresError: too many environments failed; the batch and the state are saved.
     """
     called = time.monotonic()
     # A continued run takes its parameters from the checkpoint; where it once began need not exist any more.
@@ -344,10 +345,7 @@ class _Run:
         return self.seconds_before + time.monotonic() - self.started
 
     def _give_up_on_batch(self, rollout: Rollout) -> None:
-        path = self.folder.path / f"nonfinite_step_{self.step}.npz"
-        np.savez(
-            path, **{field.name: getattr(rollout.batch, field.name) for field in dataclasses.fields(rollout.batch)}
-        )
+        path = self._write_batch("nonfinite", rollout)
         self._save()
         raise NonFiniteUpdateError(
             f"the loss or a gradient of an update of step {self.step + 1} is not finite; that update was not applied "
@@ -355,9 +353,20 @@ class _Run:
         )
 
     def _give_up_on_environment(self, rollout: Rollout, share: float) -> None:
+        path = self._write_batch("failed", rollout)
         self._save()
-        errors = [episode.error for episode in rollout.info.episodes if episode.error is not None]
+        episodes = rollout.info.episodes
+        failed = [row for row, episode in enumerate(episodes) if episode.error is not None]
+        first = episodes[failed[0]]
         raise TooManyFailuresError(
-            f"{len(errors)} of {len(rollout.info.episodes)} environments failed in step {self.step + 1}, above "
-            f"env.max_invalid_share={self.config.env.max_invalid_share:g} (share {share:.2f}); first: {errors[0]}"
+            f"{len(failed)} of {len(episodes)} environments failed in step {self.step + 1}, above "
+            f"env.max_invalid_share={self.config.env.max_invalid_share:g} (share {share:.2f}); the batch is in {path}, "
+            f"the state is saved; first: row {failed[0]} ({first.env}, seed {first.seed}): {first.error}"
         )
+
+    def _write_batch(self, name: str, rollout: Rollout) -> Path:
+        """Save the arrays of the batch of the running step."""
+        path = self.folder.path / f"{name}_step_{self.step}.npz"
+        batch = rollout.batch
+        np.savez(path, **{field.name: getattr(batch, field.name) for field in dataclasses.fields(batch)})
+        return path

@@ -66,12 +66,14 @@ def learn(parts: Components, state: TrainState, rollout: Rollout) -> StepResult:
     if is_due(parts, step):
         probing = time.perf_counter()
         valid = np.asarray(rollout.batch.valid).reshape(-1, parts.config.rollout.group_size)
-        unfiltered = _prepare(parts, state, rollout.batch, keep_everything(result, valid), probed=True)
-        probe_numbers, probe_rows = probe_step(
-            parts, state, rollout, result, prepared=prepared, unfiltered=unfiltered, step=step
-        )
+        if valid.any():
+            unfiltered = _prepare(parts, state, rollout.batch, keep_everything(result, valid), probed=True)
+            probe_numbers, probe_rows = probe_step(
+                parts, state, rollout, result, prepared=prepared, unfiltered=unfiltered, step=step
+            )
+            metrics |= probe_numbers
         probe_seconds = time.perf_counter() - probing
-        metrics |= probe_numbers | {"time/probe_seconds": probe_seconds}
+        metrics |= {"gradient_probe/skipped": float(not valid.any()), "time/probe_seconds": probe_seconds}
     if prepared is None:
         metrics |= {"update/count": 0.0, "update/skipped": 1.0}
     else:

@@ -65,6 +65,7 @@ def test_a_critic_is_needed(advantage):
         ("algorithm.kl_estimator=k2",),
         ("algorithm.kl_target=reward",),
         ("algorithm.equal_updates=true",),
+        ("algorithm.equal_updates=true", "algorithm.minibatch_groups=8", "rollout.prompts=8"),
         ("algorithm.equal_updates=true", "algorithm.minibatch_groups=2", "preset=grpo,no_filter"),
         ("reward.grouping=batch",),
         ("reward.normalize=mean",),

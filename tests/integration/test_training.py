@@ -308,6 +308,8 @@ def test_too_many_failed_environments_stop_the_run_and_lose_nothing(bandit_polic
         TooManyFailuresError, match=r"1 of 16 environments failed in step 2, .*max_invalid_share=0\.05.*the lever broke"
     ):
         train(config, writers=QUIET)
+    with np.load(tmp_path / "run" / "failed_step_1.npz") as batch:
+        assert batch["valid"].sum() == 15
     resumed = train(dataclasses.replace(config, resume=config.folder), writers=QUIET)
     assert [row["step"] for row in resumed.folder.metrics() if "update/skipped" in row] == [1, 2, 3]
     whole = train(dataclasses.replace(config, folder=str(tmp_path / "whole")), writers=QUIET)

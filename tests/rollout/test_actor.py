@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from ragen_jax.rollout.assemble import Row, assemble
 from ragen_jax.rollout.episodes import Rollout
+from ragen_jax.rollout.metrics import rollout_metrics
 from ragen_jax.rollout.prompting import ChatFormat
 from tests.rollout.lines import BACK, MOVE, LinePool, play, words
 
@@ -156,6 +159,25 @@ def test_failed_rows_are_invalid_and_the_others_go_on(chat: ChatFormat) -> None:
     assert row_ids(rollout, 2) == []
     assert rollout.batch.prompt_class.tolist() == [0, 1]
     assert rollout.info.episodes[0].success
+
+
+@pytest.mark.parametrize("broken", [float("nan"), float("-inf"), 1e39])
+def test_a_reward_that_is_not_finite_makes_its_row_invalid(chat: ChatFormat, broken: float) -> None:
+    class Broken(LinePool):
+        def step(self, answers):
+            results = super().step(answers)
+            if len(self.answers) == 2:
+                results[1] = dataclasses.replace(results[1], reward=broken)
+            return results
+
+    rollout, _ = play(chat, Broken(1, 2), lambda row, turn: MOVE, seeds=[3])
+    assert rollout.batch.valid.tolist() == [True, False]
+    assert rollout.batch.returns.tolist() == [1.5, 0.25]  # what it had until then
+    assert np.isfinite(rollout.batch.token_rewards).all()
+    for word in ("'line'", "seed 3", "row 1", "turn 1", str(broken)):
+        assert word in rollout.info.episodes[1].error
+    assert len(rollout.info.episodes[1].turns) == 2
+    assert rollout_metrics(rollout.info)["rollout/invalid_rows"] == 1
 
 
 def test_full_style_shows_turn_and_reward(chat: ChatFormat) -> None:

@@ -66,6 +66,7 @@ def test_dropped_prompts_have_no_task_gradient_and_a_regulariser(probed: StepRes
     assert [row["dominance"] == 1 for row in rows] == [True, False, True, False]
     np.testing.assert_allclose([row["reward_variance"] for row in rows], [0, 1 / 3, 0, 1 / 4], rtol=1e-6)
     assert probed.metrics["gradient_probe/bucket_1/task_norm"] == 0
+    assert probed.metrics["gradient_probe/skipped"] == 0
     assert probed.metrics["gradient_probe/bucket_1/entropy_unit_norm"] > 0
     assert probed.metrics["gradient_probe/bucket_2/task_norm"] > 0
     assert {row["set"] for row in probed.probe_rows} == {"bucket_1", "bucket_2", "all", "update", "prompt"}
@@ -104,6 +105,13 @@ def test_a_step_that_keeps_nothing_is_probed(parts: Components, rollout: Rollout
     assert result.metrics["update/skipped"] == 1
     assert result.metrics["gradient_probe/all/dominance"] == 1
     assert not any(name.startswith("gradient_probe/update/") for name in result.metrics)
+
+
+def test_a_batch_without_a_valid_row_is_not_probed(parts: Components, rollout: Rollout):
+    batch = dataclasses.replace(rollout.batch, valid=np.zeros_like(rollout.batch.valid))
+    result = learn(parts, fresh(parts), dataclasses.replace(rollout, batch=batch))
+    assert result.metrics["gradient_probe/skipped"] == result.metrics["update/skipped"] == 1
+    assert result.probe_rows == ()
 
 
 @pytest.mark.slow
