@@ -7,7 +7,7 @@ Shapes are known there too.
 from __future__ import annotations
 
 import jax
-import numpy as np
+import jax.numpy as jnp
 
 from ragen_jax.types import Array
 
@@ -32,14 +32,13 @@ def refuse_non_finite(name: str, values: Array, mask: Array | None = None, *, ax
     """
     if isinstance(values, jax.core.Tracer) or isinstance(mask, jax.core.Tracer):
         return
-    found = np.asarray(values, np.float32)
-    broken = ~np.isfinite(found)
+    broken = ~jnp.isfinite(values)
     if mask is not None:
-        broken &= np.asarray(mask, bool)
+        broken &= jnp.asarray(mask, bool)
     if broken.any():
-        place = np.unravel_index(int(broken.argmax()), broken.shape)
+        place = tuple(int(index) for index in jnp.unravel_index(jnp.argmax(broken), broken.shape))
         where = ", ".join(f"{axis} {index}" for axis, index in zip(axes, place, strict=True))
-        raise ValueError(f"{name} of {where} is {found[place]}; {fix}")
+        raise ValueError(f"{name} of {where} is {values[place]}; {fix}")
 
 
 def refuse_empty(values: Array, *, axes: tuple[str, ...]) -> None:
@@ -68,11 +67,11 @@ def refuse_no_permutation(permutations: Array) -> None:
     """
     if isinstance(permutations, jax.core.Tracer):
         return
-    rows = np.asarray(permutations)
-    wrong = (np.sort(rows, axis=1) != np.arange(rows.shape[1])).any(axis=1)
+    columns = permutations.shape[1]
+    wrong = (jnp.sort(permutations, axis=1) != jnp.arange(columns)).any(axis=1)
     if wrong.any():
         row = int(wrong.argmax())
         raise ValueError(
-            f"permutations[{row}] = {rows[row].tolist()} does not name each of 0 .. {rows.shape[1] - 1} once; "
+            f"permutations[{row}] = {permutations[row].tolist()} does not name each of 0 .. {columns - 1} once; "
             "draw it with numpy.random.Generator.permutation"
         )
