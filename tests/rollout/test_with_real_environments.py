@@ -12,17 +12,17 @@ from ragen_jax.rollout.audit import first_divergence
 from ragen_jax.rollout.metrics import rollout_metrics
 from ragen_jax.rollout.prompting import ChatFormat
 from ragen_jax.rollout.scripted import ScriptedPolicy
-from tests.env_fixtures import every_env
+from tests.env_fixtures import every_env, own_options
 
-ROOM = {"search_qa": (512, 20_000), "webshop": (256, 16_000), "game_2048": (128, 12_000)}
-"""Tokens of a reply and of a row, where passages and long names need more than 128 and 4,000."""
+ROOM = {"deepcoder": (1024, 8_000), "search_qa": (512, 20_000), "webshop": (256, 16_000), "game_2048": (128, 12_000)}
+"""Tokens of a reply and of a row, where programs, passages and long names need more than 128 and 4,000."""
 
 
 @pytest.mark.parametrize("style", ["terse", "full"])
 @every_env
 def test_episodes_pass_the_audit(chat: ChatFormat, name: str, style: str) -> None:
     rng = np.random.default_rng(0)
-    config = env_config(name, instructions=style)
+    config = env_config(name, instructions=style, **own_options(name))
     max_new_tokens, max_context = ROOM.get(name, (128, 4000))
     with EnvPool(name, config, groups=2, group_size=4, workers=2, step_timeout_s=10.0) as pool:
 
