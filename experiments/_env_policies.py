@@ -7,6 +7,7 @@ of their own get the general players; their guesser is their own careless demons
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Callable, Mapping
 
@@ -101,6 +102,12 @@ GENERAL = (
 )
 
 
+def in_turn(names: Callable[[TextEnv], tuple[str, ...]]) -> Act:
+    """One action after the other, round and round, without a look at the board."""
+    count = itertools.count()
+    return lambda env, shown, rng: names(env)[next(count) % len(names(env))]
+
+
 def _choices(env: TextEnv) -> tuple[str, ...]:
     choices: tuple[str, ...] = env.choices  # type: ignore[attr-defined]
     return choices
@@ -114,6 +121,7 @@ def _moves(names: Callable[[TextEnv], tuple[str, ...]], *, shown: int) -> Sheet:
             *GENERAL,
             *(Player(f"action {index + 1} always", repeated(names, index)) for index in range(shown)),
             Player("all actions at once", all_names(names)),
+            Player("all actions in turn", in_turn(names)),
         ),
     )
 
