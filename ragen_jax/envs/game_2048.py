@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -17,7 +16,6 @@ from ragen_jax.envs.parsing import split_actions
 
 SIZE = 4
 ACTIONS = ("up", "right", "down", "left")
-REWARDS = ("goal", "merges")
 FOUR_SHARE = 0.1
 """Probability that a new tile is a 4, not a 2."""
 IDLE_COST = 0.1
@@ -87,15 +85,12 @@ class Game2048Config(EnvConfig):
 
     Attributes:
       goal: tile that ends the episode with success, a power of two from 8 on.
-      reward: "goal" pays 1 for the goal tile; "merges" pays 0.1 log2(1 + sum of the merged tiles) for every slide. In
-        both a slide that changes nothing costs 0.1.
       shared_dynamics: all members of a group meet the same new tiles.
     """
 
     max_turns: int = 50
     max_actions: int = 50
     goal: int = 64
-    reward: str = "goal"
     shared_dynamics: bool = False
 
     def __post_init__(self) -> None:
@@ -103,8 +98,6 @@ class Game2048Config(EnvConfig):
         super().__post_init__()
         if self.goal < 8 or self.goal & (self.goal - 1):
             raise ValueError(f"goal={self.goal}: use a power of two, 8 or more")
-        if self.reward not in REWARDS:
-            raise ValueError(f"reward={self.reward!r}: use one of {', '.join(REWARDS)}")
         budget = min(self.max_actions, self.max_turns * self.max_actions_per_turn)
         if self.goal > 4 * (budget + 2):
             raise ValueError(
@@ -114,7 +107,8 @@ class Game2048Config(EnvConfig):
 
 
 class Game2048(TextEnv):
-    """Reach the goal tile. A board without a legal slide ends the episode too.
+    """Reach the goal tile, which pays 1; a slide that changes nothing costs 0.1. A board without a legal
+    slide ends the episode too.
 
     ``info`` has, beside the common entries, ``max_tile``, ``score`` (sum of all merged tiles so far), ``stuck`` and
     ``actions_taken``.
@@ -175,15 +169,12 @@ class Game2048(TextEnv):
         if limit > 1:
             example = join_actions(("left", "down"), config.action_separator)
             answers = f"An answer holds at most {limit} of them, with {separator} between two, for example: {example}"
-        pay = f"The tile {config.goal} pays 1"
-        if config.reward == "merges":
-            pay = "Each slide pays 0.1 log2(1 + sum of the merged tiles)"
         return "\n".join(
             (
                 f"Play 2048 on a board of {SIZE} x {SIZE} cells until a tile shows {config.goal}.",
                 "A slide pushes all tiles to one side; two equal tiles that meet become one with their sum. After a "
-                f"slide that changes the board a new tile appears in an empty cell: 2, or seldom 4. {pay}, and a slide "
-                f"that changes nothing costs {IDLE_COST}.",
+                f"slide that changes the board a new tile appears in an empty cell: 2, or seldom 4. "
+                f"The tile {config.goal} pays 1, and a slide that changes nothing costs {IDLE_COST}.",
                 "The state shows the rows from the top; a dot is an empty cell.",
                 f"Actions: {', '.join(ACTIONS)}. {answers}",
                 f"Limits: {config.max_turns} turns and {config.max_actions} actions in all.",
@@ -241,7 +232,7 @@ class Game2048(TextEnv):
         self._won = max(map(max, moved)) >= self.config.goal
         self._score += gained
         self._board = add_tile(moved, self._rng)
-        return float(self._won) if self.config.reward == "goal" else 0.1 * math.log2(1 + gained)
+        return float(self._won)
 
     def _observe(self) -> Observation:
         return Observation(f"{render(self.board)}\nLargest tile: {max(map(max, self.board))}")

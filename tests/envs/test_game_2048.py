@@ -103,14 +103,11 @@ def test_reaching_the_goal_ends_with_success() -> None:
     result = _on(board).step("left || up")
     assert (result.reward, result.terminated, result.info["success"]) == (1.0, True, True)
     assert (result.info["max_tile"], result.info["score"]) == (64, 64)
-    result = _on(board, reward="merges").step("left")
-    assert result.reward == pytest.approx(0.1 * math.log2(65))
 
 
-@pytest.mark.parametrize("reward", ["goal", "merges"])
-def test_an_idle_slide_costs_and_brings_no_tile(reward: str) -> None:
+def test_an_idle_slide_costs_and_brings_no_tile() -> None:
     board: Board = ((2, 0, 0, 0), (4, 0, 0, 0), (0,) * 4, (0,) * 4)
-    env = _on(board, reward=reward)
+    env = _on(board)
     result = env.step("left || left")
     assert result.reward == pytest.approx(-0.2)
     assert env.board == board
@@ -134,7 +131,7 @@ def test_members_share_the_start_and_not_the_new_tiles() -> None:
 
 
 def test_replays_of_a_plan_vary_and_leave_the_episode_alone() -> None:
-    env = make_env("game_2048", max_turns=1, max_actions_per_turn=10, max_actions=10, goal=16, reward="merges")
+    env = make_env("game_2048", max_turns=1, max_actions_per_turn=10, max_actions=10, goal=8)
     env.reset(3)
     before = env.board
     plan = ["left || up || left || up || left || up"]
@@ -176,7 +173,6 @@ def test_players() -> None:
         ({"goal": 48}, "power of two"),
         ({"goal": 4}, "8 or more"),
         ({"goal": 2048}, "208 at most"),
-        ({"reward": "score"}, "use one of goal, merges"),
     ],
 )
 def test_options_without_sense_are_refused(options: dict[str, object], message: str) -> None:
