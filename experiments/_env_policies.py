@@ -211,7 +211,7 @@ SHEETS: Mapping[str, Sheet] = {
             Player("first result, values of the request", _shop(shopper.fitting_values)),
         ),
         difficulty=("attributes and options wanted", lambda env: _wanted(env)),
-        unit=lambda env: env.goal.wanted.product.asin,  # type: ignore[attr-defined]
+        unit=lambda env: env.shop.families[env.goal.wanted.product.asin],  # type: ignore[attr-defined]
     ),
     "deepcoder": Sheet(
         random=Player("the problem's planted wrong program", careless),

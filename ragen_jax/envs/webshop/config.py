@@ -13,7 +13,8 @@ _CHOICES = {"dataset": ("small", "full"), "goals": ("synthetic", "human"), "rewa
 class WebShopConfig(EnvConfig):
     """Options of WebShop. An answer is one action, whatever stands in it, so ``action_separator`` is not read.
 
-    The split is by product: no product is wanted both in training and in validation.
+    The split is by family, see ``families.families``: no product that is wanted in training meets a validation request
+    in full. In a catalogue of more than 5,000 products it is by product.
 
     Attributes:
       folder: folder with the WebShop files, or such a folder below the one that the environment variable RAGEN_DATA_DIR

@@ -26,15 +26,15 @@ _NOT_HERE = "That is no action of this page.\n"
 def goal_of_seed(shop: Shop, config: WebShopConfig, seed: int) -> Goal:
     """The goal of a seed, inside the split of the config. Cached, since all members of a group share it.
 
-    The split is decided by the product, so no product is wanted in two splits. Products are equally likely, then their
-    combinations of options.
+    The split is decided by the family of the product, so no product that is wanted in one split meets a request of the
+    other in full. Products are equally likely, then their combinations of options.
 
     Raises:
       ValueError: no product with a request lies in the split.
     """
     return draw_instance(
         lambda rng: shop.requests[rng.integers(len(shop.requests))].draw(rng),
-        lambda goal: goal.wanted.product.asin,
+        lambda goal: shop.families[goal.wanted.product.asin],
         seed=seed,
         split=config.split,
         validation_percent=config.validation_percent,

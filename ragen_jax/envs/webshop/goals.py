@@ -22,6 +22,8 @@ from ragen_jax.envs.webshop.score import Wanted, score
 
 Options = tuple[tuple[str, str], ...]
 
+_CEILINGS = 4  # multiples of 10 dollars above a price that its ceiling may be
+
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
@@ -129,7 +131,12 @@ def price_ceiling(price: float, *, key: str) -> float:
       key: what the draw depends on; the same in every process.
     """
     rng = np.random.default_rng(np.random.SeedSequence(content_hash(f"ceiling {key}")))
-    return 10.0 * (math.floor(price / 10) + 1 + int(rng.choice(4, size=2, replace=False).max()))
+    return 10.0 * (math.floor(price / 10) + 1 + int(rng.choice(_CEILINGS, size=2, replace=False).max()))
+
+
+def price_bound(price: float) -> float:
+    """The highest ceiling that ``price_ceiling`` can draw for a price."""
+    return 10.0 * (math.floor(price / 10) + _CEILINGS)
 
 
 def synthetic_requests(products: Sequence[Product], entries: Mapping[str, Entry]) -> list[Request]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 
 from ragen_jax.envs.data_source import DataSource, load_rows, locate
 from ragen_jax.envs.webshop.catalogue import Catalogue, make_catalogue
 from ragen_jax.envs.webshop.config import WebShopConfig
+from ragen_jax.envs.webshop.families import families
 from ragen_jax.envs.webshop.goals import (
     Entry,
     HumanRequest,
@@ -42,6 +44,7 @@ class Shop:
       requests: what customers ask for; each is met in full by its own product.
       source: where products and requests come from.
       left_out: requests that their own product does not meet, or that name options it does not have.
+      families: asin -> family, the unit of the split; see ``families.families``.
       index: search index over the products.
     """
 
@@ -49,6 +52,7 @@ class Shop:
     requests: tuple[Request, ...]
     source: DataSource
     left_out: int
+    families: Mapping[str, str]
     index: SearchIndex
 
     def search(self, query: str) -> tuple[Product, ...]:
@@ -123,7 +127,7 @@ def _open(found: tuple[str, Path] | None, dataset: str, goals: str, skip_malform
             "of the instruction file needs 'instruction' and 'instruction_attributes'"
         )
     index = SearchIndex([product.index_text() for product in products])
-    return Shop(products, reachable, _joined(sources), left_out, index)
+    return Shop(products, reachable, _joined(sources), left_out, families(products, reachable), index)
 
 
 def _below(found: tuple[str, Path] | None, name: str) -> tuple[str, Path] | None:

@@ -249,6 +249,8 @@ def test_splits_share_no_product() -> None:
         assert len(texts) > len(asins[split]) * 1.1, "products come with several combinations of options"
     assert asins["train"].isdisjoint(asins["validation"])
     assert len(asins["validation"]) > 60
+    families = _env().shop.families
+    assert {families[asin] for asin in asins["train"]}.isdisjoint(families[asin] for asin in asins["validation"])
 
 
 def test_a_split_without_a_product_is_named(tiny_folder: Path) -> None:

@@ -18,6 +18,7 @@ from ragen_jax.envs.webshop.goals import (
     entry_of,
     human_requests,
     human_requests_of,
+    price_bound,
     price_ceiling,
     read_json_object,
     synthetic_requests,
@@ -58,6 +59,7 @@ def test_a_ceiling_is_one_of_the_next_multiples_of_ten(price: float, key: str) -
     ceiling = price_ceiling(price, key=key)
     first = 10 * (price // 10 + 1)
     assert ceiling in (first + 10, first + 20, first + 30)
+    assert price_bound(price) == first + 30
     assert ceiling > price
     assert price_ceiling(price, key=key) == ceiling
 
