@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv, check_replay
+from ragen_jax.envs.data_files import refuse_changed
 from ragen_jax.envs.demonstrations import with_fillers
 from ragen_jax.envs.instances import dynamics_rng, layout_rng, replay_rng
 from ragen_jax.envs.parsing import Actions, split_actions
@@ -50,7 +51,7 @@ class BanditConfig(EnvConfig):
     """Options of the bandit.
 
     The splits are two tables of name pairs (12 for training, 8 for validation, in two orders each), not a content
-    hash; ``validation_percent`` has no effect.
+    hash; a changed ``validation_percent`` is refused.
 
     Attributes:
       safe_reward: reward of the safe arm, always.
@@ -75,6 +76,7 @@ class BanditConfig(EnvConfig):
     def __post_init__(self) -> None:
         """Refuse values outside their range."""
         super().__post_init__()
+        refuse_changed(self, ("validation_percent",), because="the splits are two tables of names")
         for field in ("max_actions_per_turn", "max_actions"):
             if getattr(self, field) != 1:
                 raise ValueError(f"{field}={getattr(self, field)}: a bandit episode is one pull, use 1")

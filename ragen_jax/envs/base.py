@@ -8,6 +8,7 @@ dynamics noise, which no two members share.
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -79,6 +80,10 @@ class EnvConfig:
 
     def __post_init__(self) -> None:
         """Refuse values that no environment can work with."""
+        for option in dataclasses.fields(self):
+            value = getattr(self, option.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{option.name}={value}: use an ordinary number")
         if self.split not in ("train", "validation", "all"):
             raise ValueError(f"split={self.split!r}: use 'train', 'validation' or 'all'")
         if not 0 <= self.validation_percent <= 100:

@@ -155,9 +155,13 @@ def load_rows(
       skip_malformed: leave malformed rows out and count them, instead of refusing the file.
 
     Raises:
-      ValueError: a malformed row (names the file, its line and the fault), no row at all, or a file that may not be
-        read.
+      ValueError: a malformed row (names the file, its line and the fault), no row at all, a file that may not be read,
+        or ``skip_malformed`` without a file.
     """
+    if found is None and skip_malformed:
+        raise ValueError(
+            f"skip_malformed=True has no effect because {name} comes from no file: name a file, or leave it at False"
+        )
     return _load(name, found, read, convert, embedded, skip_malformed)
 
 

@@ -107,8 +107,9 @@ class Game2048Config(EnvConfig):
 
 
 class Game2048(TextEnv):
-    """Reach the goal tile, which pays 1; a slide that changes nothing costs 0.1. A board without a legal
-    slide ends the episode too.
+    """Reach the goal tile, which pays 1; a slide that changes nothing costs 0.1.
+
+    A board without a legal slide ends the episode too.
 
     ``info`` has, beside the common entries, ``max_tile``, ``score`` (sum of all merged tiles so far), ``stuck`` and
     ``actions_taken``.

@@ -185,3 +185,9 @@ def test_a_null_is_never_shown_as_a_word(
     file = _put(tmp_path / "rows.jsonl", b"\n" + json.dumps(row).encode())
     with pytest.raises(ValueError, match=rf"line 2 of .*rows\.jsonl is malformed: '{field}' is null, not a text"):
         make_env(name, data_file=str(file), **options).reset(0)
+
+
+def test_skipping_malformed_rows_of_no_file_is_refused() -> None:
+    with pytest.raises(ValueError, match="skip_malformed=True has no effect because numbers comes from no file"):
+        _load(None, skip=True)
+    assert _load(None).rows == (1, 2)

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -227,3 +228,30 @@ def test_every_public_name_resolves() -> None:
         assert getattr(ragen_jax, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'make_environment'"):
         _ = ragen_jax.make_environment
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [("bandit", "risky_reward"), ("bandit", "safe_reward"), ("frozen_lake", "slip_rate"), ("sudoku", "partial_score")],
+)
+def test_options_are_finite(name: str, field: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"{field}={value}: use an ordinary number"):
+        env_config(name, **{field: value})
+
+
+def test_common_options_without_effect_are_refused() -> None:
+    with pytest.raises(ValueError, match="validation_percent=20 has no effect"):
+        env_config("bandit", validation_percent=20)
+    with pytest.raises(ValueError, match="shared_dynamics=True has no effect because slip_rate=0"):
+        env_config("frozen_lake", slip_rate=0.0, shared_dynamics=True)
+    assert env_config("frozen_lake", slip_rate=0.1, shared_dynamics=True).shared_dynamics
+    assert env_config("frozen_lake", slip_rate=0.0).slip_rate == 0
+
+
+@pytest.mark.parametrize("name", ["search_qa", "metamathqa", "deepcoder", "webshop", "countdown"])
+def test_skip_malformed_needs_a_file(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGEN_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("RAGEN_CACHE_DIR", str(tmp_path))
+    with pytest.raises(ValueError, match="skip_malformed=True has no effect"):
+        make(name, skip_malformed=True).reset(0)

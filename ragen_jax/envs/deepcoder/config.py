@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 
 from ragen_jax.envs.base import EnvConfig
 from ragen_jax.envs.data_files import refuse_changed
@@ -71,8 +70,6 @@ class DeepCoderConfig(EnvConfig):
                 raise ValueError(f"{field}={getattr(self, field)}: use 1 or more")
         if not 0 < self.time_limit_s <= 60:
             raise ValueError(f"time_limit_s={self.time_limit_s}: use more than 0, at most 60 seconds")
-        if not math.isfinite(self.total_limit_s):
-            raise ValueError(f"total_limit_s={self.total_limit_s}: use an ordinary number of seconds")
         if self.total_limit_s < self.time_limit_s:
             raise ValueError(
                 f"total_limit_s={self.total_limit_s}, time_limit_s={self.time_limit_s}: all tests together need at "

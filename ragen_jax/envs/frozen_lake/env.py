@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv, check_replay
+from ragen_jax.envs.data_files import refuse_changed
 from ragen_jax.envs.demonstrations import join_actions, with_fillers
 from ragen_jax.envs.frozen_lake import views
 from ragen_jax.envs.frozen_lake.lake import ACTIONS, Cell, Lake, TransitionTable, draw_lake, transition_table, walk
@@ -59,6 +60,8 @@ class FrozenLakeConfig(EnvConfig):
         for field in ("frozen_share", "slip_rate", "locked_share"):
             if not 0 <= getattr(self, field) <= 1:
                 raise ValueError(f"{field}={getattr(self, field)}: use a probability, 0 to 1")
+        if self.slip_rate == 0:
+            refuse_changed(self, ("shared_dynamics",), because="slip_rate=0: nobody slips")
         cells = self.size**2
         if not 1 <= self.min_path_len < cells:
             raise ValueError(f"min_path_len={self.min_path_len}: use 1 to {cells - 1} on a lake with size={self.size}")

@@ -176,7 +176,7 @@ def test_a_second_answer_is_refused(data_file: str) -> None:
         ({"time_limit_s": 0.0}, r"time_limit_s=0.0: use more than 0"),
         ({"time_limit_s": 61.0}, "at most 60 seconds"),
         ({"time_limit_s": 9.0}, r"total_limit_s=6.0, time_limit_s=9.0"),
-        ({"time_limit_s": float("nan")}, "time_limit_s=nan: use more than 0"),
+        ({"time_limit_s": float("nan")}, "time_limit_s=nan: use an ordinary number"),
         ({"total_limit_s": float("nan")}, "total_limit_s=nan: use an ordinary number"),
         ({"total_limit_s": float("inf")}, "total_limit_s=inf: use an ordinary number"),
         ({"memory_limit_mb": 63}, "memory_limit_mb=63: Python itself needs 64"),
