@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ragen_jax.config import Config, compose
 from ragen_jax.config.keys import set_key
+from ragen_jax.training.evaluate import measure, null_permutations
 from ragen_jax.training.loop import train
 from ragen_jax.training.writers import NONFINITE
+from ragen_jax.types import CrossScores
 
 PAGE = Path(__file__).parent.parent / "docs" / "method.md"
 COLLAPSE = ("collapse/first_turn", "collapse/trajectory", "collapse/turn_uniform", "validation/collapse")
@@ -69,4 +72,14 @@ def test_the_dictionary_is_what_a_run_writes(tmp_path: Path) -> None:
     own = {name for name in written if re.fullmatch(r"(validation/)?env/\w+", name)}
     assert "validation/env/action_is_valid" in own
     assert written - own - dictionary() == set()
-    assert dictionary() - written <= {NONFINITE}
+    # Where nothing is scored, as here, an interval or a null would say nothing and is left out.
+    unknown = {name for name in dictionary() if re.search(r"collapse/(\w+/)?(null_\w+|\w+_(low|high)_nats)$", name)}
+    assert dictionary() - written - unknown <= {NONFINITE}
+    scores = CrossScores(
+        log_probs=-np.random.default_rng(0).random((3, 4, 3)).astype(np.float32),
+        lengths=np.ones((3, 4), np.int32),
+        valid=np.ones((3, 4), bool),
+        column_class=np.arange(3),
+    )
+    known = measure(scores, permutations=null_permutations(3, seed=0, draw=0))[0]
+    assert {name.rpartition("/")[2] for name in unknown} <= set(known)

@@ -72,7 +72,7 @@ def child(folder: str, arguments: Sequence[str]) -> None:
 
     imported = time.time()
     clock = Clock()
-    config = parse([*arguments, f"folder={folder}"], default_presets=()).config
+    config = parse(["mesh.data=1", *arguments, f"folder={folder}"], default_presets=()).config
     train(config, experiment="startup", writers=(clock,))
     sys.stdout.write(f"{DONE}{imported} {clock.finished} {clock.cpu}\n")
 

@@ -203,8 +203,11 @@ def test_human_eval_solutions_pass(judge: Judge) -> None:
 
 @pytest.mark.slow
 def test_all_human_eval_solutions_pass(walled_judge: Judge) -> None:
+    # Many tests a problem, four at a time: the limits are about the solutions, not about a busy machine.
+    patient = Judge(walled_judge.sandbox, time_limit_s=10.0, total_limit_s=300.0)
+
     def verdict(problem: Problem) -> Verdict:
-        return Judge(walled_judge.sandbox).judge(problem.solution, problem, max_tests=99, stop_at_failure=True).verdict
+        return patient.judge(problem.solution, problem, max_tests=99, stop_at_failure=True).verdict
 
     problems = _human_eval()
     with ThreadPoolExecutor(4) as pool:
