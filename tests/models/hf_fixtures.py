@@ -72,9 +72,9 @@ def tensors(fields: dict[str, Any], *, seed: int) -> dict[str, np.ndarray]:
     def norm(size: int) -> np.ndarray:
         return (1 + 0.3 * rng.standard_normal(size)).astype(np.float32)
 
-    made = {"model.embed_tokens.weight": normal(fields["vocab_size"], d, scale=0.12), "model.norm.weight": norm(d)}
+    made = {"model.embed_tokens.weight": normal(fields["vocab_size"], d, scale=0.09), "model.norm.weight": norm(d)}
     if not fields["tie_word_embeddings"]:
-        made["lm_head.weight"] = normal(fields["vocab_size"], d, scale=0.12)
+        made["lm_head.weight"] = normal(fields["vocab_size"], d, scale=0.09)
     for index in range(fields["num_hidden_layers"]):
         name = f"model.layers.{index}."
         made |= {
@@ -83,7 +83,7 @@ def tensors(fields: dict[str, Any], *, seed: int) -> dict[str, np.ndarray]:
             f"{name}self_attn.q_proj.weight": normal(heads * hd, d, scale=0.18),
             f"{name}self_attn.k_proj.weight": normal(kv * hd, d, scale=0.18),
             f"{name}self_attn.v_proj.weight": normal(kv * hd, d, scale=0.12),
-            f"{name}self_attn.o_proj.weight": normal(d, heads * hd, scale=0.08),
+            f"{name}self_attn.o_proj.weight": normal(d, heads * hd, scale=0.64 * (heads * hd) ** -0.5),
             f"{name}mlp.gate_proj.weight": normal(f, d, scale=0.12),
             f"{name}mlp.up_proj.weight": normal(f, d, scale=0.12),
             f"{name}mlp.down_proj.weight": normal(d, f, scale=0.08),
