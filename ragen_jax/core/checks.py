@@ -6,8 +6,9 @@ Shapes are known there too.
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
-import jax.numpy as jnp
 
 from ragen_jax.types import Array
 
@@ -32,13 +33,15 @@ def refuse_non_finite(name: str, values: Array, mask: Array | None = None, *, ax
     """
     if isinstance(values, jax.core.Tracer) or isinstance(mask, jax.core.Tracer):
         return
-    broken = ~jnp.isfinite(values)
+    # On the host: there a concrete array that a jitted function closes over stays concrete.
+    found: Any = jax.device_get(values)
+    broken = ~(abs(found) < float("inf"))
     if mask is not None:
-        broken &= jnp.asarray(mask, bool)
+        broken &= jax.device_get(mask) != 0
     if broken.any():
-        place = tuple(int(index) for index in jnp.unravel_index(jnp.argmax(broken), broken.shape))
+        place = tuple(int(index[0]) for index in broken.nonzero())
         where = ", ".join(f"{axis} {index}" for axis, index in zip(axes, place, strict=True))
-        raise ValueError(f"{name} of {where} is {values[place]}; {fix}")
+        raise ValueError(f"{name} of {where} is {found[place]}; {fix}")
 
 
 def refuse_empty(values: Array, *, axes: tuple[str, ...]) -> None:
@@ -67,11 +70,9 @@ def refuse_no_permutation(permutations: Array) -> None:
     """
     if isinstance(permutations, jax.core.Tracer):
         return
-    columns = permutations.shape[1]
-    wrong = (jnp.sort(permutations, axis=1) != jnp.arange(columns)).any(axis=1)
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise ValueError(
-            f"permutations[{row}] = {permutations[row].tolist()} does not name each of 0 .. {columns - 1} once; "
-            "draw it with numpy.random.Generator.permutation"
-        )
+    for index, row in enumerate(jax.device_get(permutations).tolist()):
+        if sorted(row) != list(range(len(row))):
+            raise ValueError(
+                f"permutations[{index}] = {row} does not name each of 0 .. {len(row) - 1} once; "
+                "draw it with numpy.random.Generator.permutation"
+            )

@@ -315,12 +315,10 @@ def _check(scores: CrossScores, mix: str = "sequence") -> None:
 
 def _check_classes(columns: Array, column_class: Array) -> None:
     """Refuse a draw that holds fewer other classes than it has room for: what they weigh would be unknown."""
-    if isinstance(columns, jax.core.Tracer) or isinstance(column_class, jax.core.Tracer):
-        return
     classes = jnp.asarray(column_class)[jnp.asarray(columns)]
     drawn = jnp.sum(_stands(classes) & (classes != classes[:, :1]), axis=1)
     wanted = jnp.minimum(columns.shape[1] - 1, jnp.sum(_stands(jnp.asarray(column_class))) - 1)
-    if (drawn < wanted).any():
+    if not isinstance(drawn, jax.core.Tracer) and (drawn < wanted).any():
         prompt = int((drawn < wanted).argmax())
         raise ValueError(
             f"the columns of prompt {prompt} are of {int(drawn[prompt])} other classes where {int(wanted)} have room; "

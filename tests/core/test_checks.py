@@ -133,3 +133,21 @@ def test_rows_that_are_no_permutations_are_refused():
     with pytest.raises(ValueError, match=r"permutations\[1\] = \[0, 0, 2\] does not name each of 0 .. 2 once"):
         core.permutation_null(scores((3, 2, 3)), np.array([[0, 1, 2], [0, 0, 2]]))
     core.permutation_null(scores((3, 2, 3)), np.array([[0, 1, 2], [2, 0, 1]]))
+
+
+def test_concrete_arrays_that_a_jitted_function_closes_over_are_fine_and_still_checked():
+    x, order = np.array([[0.0, 1.0, 3.0]] * 4, np.float32), np.array([[1, 0, 2]])
+    table, columns = scores((3, 2, 3)), np.array([[0, 1, 2], [1, 0, 2], [2, 0, 1]], np.int32)
+    drawn = table.replace(columns=columns)
+    functions = (
+        lambda y: core.leave_one_out(jax.numpy.asarray(x)).sum() + y,
+        lambda y: keep_all(jax.numpy.asarray(x[:, 0])).kept_count + y,
+        lambda y: core.permutation_null(table, jax.numpy.asarray(order))["mi_sequence_nats"].p_value + y,
+        lambda y: core.collapse_metrics(jax.tree.map(jax.numpy.asarray, drawn))[0]["mi_sequence_nats"] + y,
+        lambda y: core.variance_dispersion(jax.numpy.asarray(x[:, 1])).estimate + y,
+    )
+    for function in functions:
+        assert np.isfinite(jax.jit(function)(1.0))
+    broken = np.where(x == 3.0, np.nan, x)
+    with pytest.raises(ValueError, match="reward of prompt 0, rollout 2 is nan"):
+        jax.jit(lambda y: core.leave_one_out(broken) + y)(1.0)

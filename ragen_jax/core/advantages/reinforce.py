@@ -28,7 +28,7 @@ def leave_one_out(rewards: Array, valid: Array | None = None) -> jax.Array:
     """
     mask = jnp.ones(rewards.shape, bool) if valid is None else jnp.asarray(valid, bool)
     count = jnp.sum(mask.astype(jnp.float32), axis=1, keepdims=True)
-    return group_advantages(rewards, mask, normalize_by_std=False) * (count / jnp.maximum(count - 1.0, 1.0))
+    return group_advantages(rewards, valid, normalize_by_std=False) * (count / jnp.maximum(count - 1.0, 1.0))
 
 
 def estimate_rloo(inputs: AdvantageInputs, options: AdvantageOptions) -> tuple[jax.Array, jax.Array]:

@@ -52,10 +52,10 @@ def check_scores(scores: Array, *, non_negative: bool) -> None:
     if isinstance(scores, jax.core.Tracer):
         return
     refuse_non_finite("score", scores, axes=PROMPTS, fix="drop rows with broken rewards before filtering")
-    if non_negative and (scores < 0).any():
-        index = int((scores < 0).argmax())
+    negative = [index for index, score in enumerate(jax.device_get(scores).tolist()) if score < 0]
+    if non_negative and negative:
         raise ValueError(
-            f"score of prompt {index} is {scores[index]}; a rule on mass needs scores of at least 0, "
+            f"score of prompt {negative[0]} is {scores[negative[0]]}; a rule on mass needs scores of at least 0, "
             "such as the reward variance; use top_k for signed scores"
         )
 
