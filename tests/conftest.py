@@ -34,7 +34,14 @@ def _cache_folder() -> Path:
 
 
 os.environ["JAX_PLATFORMS"] = os.environ.get("RAGEN_TEST_PLATFORM", "cpu")
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={DEVICES}".strip()
+# Four devices on two busy processors wait for one another longer than the 40 s after which XLA ends the process.
+os.environ["XLA_FLAGS"] = " ".join(
+    [
+        os.environ.get("XLA_FLAGS", ""),
+        f"--xla_force_host_platform_device_count={DEVICES}",
+        "--xla_cpu_collective_call_terminate_timeout_seconds=600",
+    ]
+).strip()
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_cache_folder()))
 os.environ.setdefault("RAGEN_COMPILATION_CACHE", os.environ["JAX_COMPILATION_CACHE_DIR"])  # for runs inside tests
 # The thresholds of jax (one second, any size) would leave out nearly all of the tests' small programs.
