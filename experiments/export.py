@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments import _options
 from experiments._logging import log_to_stderr
 from experiments._main import run_main
 from experiments.evaluate import saved_step
@@ -52,23 +53,12 @@ def main(argv: Sequence[str]) -> None:
 
 
 def read_options(argv: Sequence[str]) -> dict[str, str]:
-    """``key=value`` tokens.
+    """Options of the command line.
 
     Raises:
-      ValueError: an unknown key or value, or ``run=`` or ``to=`` is missing.
+      ValueError: an option that is unknown, missing or cannot be used, or a folder that is not empty.
     """
-    if "--help" in argv or "-h" in argv:
-        sys.stdout.write(f"{__doc__}\n" + "".join(f"  {name + '=...':<10} {text}\n" for name, text in OPTIONS.items()))
-        raise SystemExit(0)
-    values = {key.removeprefix("--"): text for key, _, text in (token.partition("=") for token in argv)}
-    for key in values:
-        if key not in OPTIONS:
-            raise ValueError(f"unknown option {key!r}; use {', '.join(OPTIONS)}")
-    for key in ("run", "to"):
-        if not values.get(key):
-            raise ValueError(f"{key}= is missing: {OPTIONS[key]}")
-    if values.get("dtype", "float32") not in ("float32", "bfloat16"):
-        raise ValueError(f"dtype={values['dtype']}: use float32 or bfloat16")
+    values = _options.read_options(argv, options=OPTIONS, required=("run", "to"), doc=__doc__)
     if Path(values["to"]).exists() and any(Path(values["to"]).iterdir()):
         raise ValueError(f"to={values['to']} is not empty: name a new folder")
     return values

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from experiments._logging import log_to_stderr
 from experiments._main import run_main
+from experiments._options import read_options
 from ragen_jax.models.gguf import gguf_to_folder
 
 OPTIONS = {"file": "GGUF file of a llama model", "to": "new folder", "dtype": "of the weights: float32 or bfloat16"}
@@ -23,19 +24,8 @@ def main(argv: Sequence[str]) -> None:
       ValueError: an unknown or missing option, or a file that cannot be read.
     """
     log_to_stderr()
-    if "--help" in argv or "-h" in argv:
-        sys.stdout.write(f"{__doc__}\n" + "".join(f"  {name + '=...':<10} {text}\n" for name, text in OPTIONS.items()))
-        raise SystemExit(0)
-    values = {key.removeprefix("--"): text for key, _, text in (token.partition("=") for token in argv)}
-    for key in values:
-        if key not in OPTIONS:
-            raise ValueError(f"unknown option {key!r}; use {', '.join(OPTIONS)}")
-    for key in ("file", "to"):
-        if not values.get(key):
-            raise ValueError(f"{key}= is missing: {OPTIONS[key]}")
+    values = read_options(argv, options=OPTIONS, required=("file", "to"), doc=__doc__)
     dtype = values.get("dtype", "float32")
-    if dtype not in ("float32", "bfloat16"):
-        raise ValueError(f"dtype={dtype}: use float32 or bfloat16")
     sys.stdout.write(f"written to {gguf_to_folder(values['file'], values['to'], dtype=dtype)}\n")
 
 
