@@ -42,6 +42,7 @@ from ragen_jax.training.policies import (
     check_fit,
     critic_network,
     first_params,
+    has_reference,
     in_dtype,
     is_hf_folder,
     network,
@@ -178,7 +179,7 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
         critic_params = in_dtype(init_critic(critic, jax.random.key(config.seed + 1), decoder=start), config)
     actor_optimizer, critic_optimizer = _optimizers(config, critic)
     state = build_state(params, critic_params, actor_optimizer, critic_optimizer, mesh=mesh)
-    frozen = _has_reference(config) or config.collapse.scorer == "initial"
+    frozen = has_reference(config) or config.collapse.scorer == "initial"
     initial = jax.tree.map(jnp.copy, state.params) if frozen else None
     update_settings = UpdateConfig(
         model=model, critic=critic, scoring=scoring, algorithm=config.algorithm, micro_groups=config.micro_groups
@@ -204,7 +205,7 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
             walk=VALIDATION_WALK,
         ),
         state=state,
-        reference=initial if _has_reference(config) else None,
+        reference=initial if has_reference(config) else None,
         scorer=_scorer(config, model, initial, mesh),
         update=build_update(update_settings, actor_optimizer, critic_optimizer, state, mesh=mesh),
     )
@@ -361,12 +362,7 @@ def needs_initial(config: Config) -> bool:
     holds), for a scorer that is frozen at the first parameters, and for a Hugging Face folder, whose shapes and
     tokenizer the run takes.
     """
-    return _has_reference(config) or config.collapse.scorer == "initial" or is_hf_folder(config.model.init)
-
-
-def _has_reference(config: Config) -> bool:
-    """True when a run keeps a copy of its first parameters as reference."""
-    return config.model.lora_rank == 0 and (config.algorithm.kl_coef > 0 or config.probe.every > 0)
+    return has_reference(config) or config.collapse.scorer == "initial" or is_hf_folder(config.model.init)
 
 
 def _scorer(config: Config, model: ModelConfig, initial: Params | None, mesh: Mesh) -> Params | None:

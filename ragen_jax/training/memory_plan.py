@@ -16,13 +16,14 @@ from jax.sharding import AbstractMesh, Mesh
 
 from ragen_jax.config.schema import Config
 from ragen_jax.learner.cross_score import pieces
+from ragen_jax.learner.gradient_probe import PARAMETER_BUFFERS
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.head import CHUNK
 from ragen_jax.models.lora import trainable
 from ragen_jax.models.sharding import AXES, shardings
 from ragen_jax.models.transformer import init_params
 from ragen_jax.models.value_head import init_critic
-from ragen_jax.training.policies import with_new_adapters
+from ragen_jax.training.policies import has_reference, with_new_adapters
 from ragen_jax.types import Params
 
 GIB = 1024**3
@@ -33,8 +34,8 @@ class Part:
     """One line of a plan.
 
     Attributes:
-      phase: "resident", "sampling", "cross-scoring", "gradients" or "optimiser"; phases follow one another, resident
-        parts stay.
+      phase: "resident", "sampling", "cross-scoring", "probe", "gradients" or "optimiser"; phases follow one another,
+        resident parts stay.
       name: what it is.
       size: bytes on each device.
     """
@@ -92,9 +93,9 @@ def memory_plan(
     if critic is not None:
         network = _Network(lambda: init_critic(critic, jax.random.key(0)), width, mesh)
         parts += _resident(config, "critic", network)
-    if (config.algorithm.kl_coef and not config.model.lora_rank) or config.collapse.scorer == "initial":
+    if has_reference(config) or config.collapse.scorer == "initial":
         parts.append(Part("resident", "first parameters (reference, scorer)", policy.parameters))
-    elif config.collapse.scorer != "current":
+    if config.collapse.scorer not in ("current", "initial"):
         parts.append(Part("resident", "parameters of the frozen scorer", policy.parameters))
     if config.rollout.max_staleness:
         parts.append(Part("resident", "parameters that the actor samples from", policy.parameters))
@@ -107,15 +108,12 @@ def memory_plan(
         Part("cross-scoring", "activations of a chunk", sizes.cross_activations()),
         Part("cross-scoring", "logits of a chunk", sizes.logits(sizes.cross_tokens, copies=1)),
         Part("gradients", "gradient sums and one gradient", policy.trained * (4 + 4)),
-        Part("gradients", "activations kept for the backward pass", sizes.kept_activations()),
-        # The head and a layer are not at work at the same time.
-        Part(
-            "gradients",
-            "one layer, or the logits of a chunk, and back",
-            max(sizes.layer_activations(), sizes.logits(sizes.micro_tokens, copies=1)),
-        ),
+        *_backward("gradients", sizes, groups=sizes.micro_groups, rows=sizes.micro_groups * config.rollout.group_size),
         Part("optimiser", "gradient, changes and the state before", policy.trained * 4 * 4),
     ]
+    if config.probe.every:  # one prompt at a time, half a group in a backward pass, the same on every device
+        parts.append(Part("probe", "gradients by term and bucket", PARAMETER_BUFFERS * policy.parameters))
+        parts += _backward("probe", sizes, groups=1, rows=config.rollout.group_size // 2)
     if critic is not None:
         parts.append(Part("gradients", "critic: gradient sums and one gradient", network.trained * (4 + 4)))
         parts.append(Part("optimiser", "critic: gradient, changes and the state before", network.trained * 4 * 4))
@@ -173,8 +171,6 @@ class _Sizes:
             rollout.max_context, max_turns * rollout.max_new_tokens + (max_turns - 1) * rollout.observation_bucket
         )
         self.micro_groups = max(config.micro_groups // shards, 1)
-        self.micro_rows = self.micro_groups * rollout.group_size
-        self.micro_tokens = self.micro_rows * self.row_tokens
         piece = pieces(
             contexts=rollout.prompts,
             reasonings=rollout.prompts * rollout.group_size,
@@ -206,16 +202,16 @@ class _Sizes:
         """The forward pass of a chunk of packed reasonings under one context."""
         return self.layer(self.cross_tokens) + self.scores(self.chunk_rows, self.chunk_width, copies=2)
 
-    def kept_activations(self) -> int:
+    def kept_activations(self, groups: int, rows: int) -> int:
         """Inputs of every layer, and keys and values of the prompts with their gradients."""
-        tokens = self.micro_tokens + self.micro_groups * self.prompt_tokens
+        tokens = rows * self.row_tokens + groups * self.prompt_tokens
         kept = self.model.layers * tokens * self.model.width * self.itemsize
-        return kept + 2 * self.cache(self.micro_groups, self.prompt_tokens)
+        return kept + 2 * self.cache(groups, self.prompt_tokens)
 
-    def layer_activations(self) -> int:
+    def layer_activations(self, groups: int, rows: int) -> int:
         """One layer computed again, with its gradients."""
-        tokens = self.micro_tokens + self.micro_groups * self.prompt_tokens
-        return 2 * self.layer(tokens) + self.scores(self.micro_rows, self.row_tokens, copies=2)
+        tokens = rows * self.row_tokens + groups * self.prompt_tokens
+        return 2 * self.layer(tokens) + self.scores(rows, self.row_tokens, copies=2)
 
 
 def _resident(config: Config, name: str, network: _Network) -> list[Part]:
@@ -226,6 +222,19 @@ def _resident(config: Config, name: str, network: _Network) -> list[Part]:
     if config.model.param_dtype != "float32":
         parts.append(Part("resident", f"{name}: float32 master copy", network.trained * 4))
     return parts
+
+
+def _backward(phase: str, sizes: _Sizes, *, groups: int, rows: int) -> list[Part]:
+    """What a backward pass over so many prompts and rows holds."""
+    return [
+        Part(phase, "activations kept for the backward pass", sizes.kept_activations(groups, rows)),
+        # The head and a layer are not at work at the same time.
+        Part(
+            phase,
+            "one layer, or the logits of a chunk, and back",
+            max(sizes.layer_activations(groups, rows), sizes.logits(rows * sizes.row_tokens, copies=1)),
+        ),
+    ]
 
 
 def described_mesh(*, data: int, fsdp: int, tensor: int) -> AbstractMesh:

@@ -68,6 +68,14 @@ def critic_network(config: Config, policy: ModelConfig) -> ModelConfig:
     return policy if config.model.critic_preset == "policy" else model_config(config.model.critic_preset)
 
 
+def has_reference(config: Config) -> bool:
+    """True when a run keeps a copy of its first parameters as reference: for a KL term and for the gradient probe.
+
+    With adapters the base below them is the reference, so there is no copy.
+    """
+    return config.model.lora_rank == 0 and (config.algorithm.kl_coef > 0 or config.probe.every > 0)
+
+
 def tokenizer_folder(config: Config) -> Path:
     """``model.tokenizer``, else the tokenizer of a Hugging Face folder named by ``model.init``, else the tiny one."""
     section = config.model

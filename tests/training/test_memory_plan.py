@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,6 +13,7 @@ import pytest
 
 from experiments import plan as plan_module
 from ragen_jax.config import Config, compose
+from ragen_jax.learner.gradient_probe import PARAMETER_BUFFERS
 from ragen_jax.learner.optimizer import adam, with_master
 from ragen_jax.learner.score import ScoreConfig
 from ragen_jax.learner.state import build_state
@@ -143,6 +145,36 @@ def test_what_a_run_keeps_shows_up() -> None:
     with_kl = dataclasses.replace(config, algorithm=dataclasses.replace(config.algorithm, kl_coef=0.1))
     kept = memory_plan(with_kl, model, None, prompt_tokens=64, max_turns=1, mesh=make_mesh(data=1))
     assert next(part for part in kept.parts if "reference" in part.name).size == model.parameter_count() * 2
+
+
+def test_a_probed_run_keeps_a_reference_and_room_for_its_gradients() -> None:
+    model = ModelConfig(**BASE)
+    config = _config(tokens=64, dtype="float32", micro_groups=1)
+    probed = dataclasses.replace(config, probe=dataclasses.replace(config.probe, every=10))
+    bare, plan = (
+        memory_plan(choice, model, None, prompt_tokens=64, max_turns=1, mesh=make_mesh(data=1))
+        for choice in (config, probed)
+    )
+    parameters = model.parameter_count() * 4
+    assert plan.phase("resident") - bare.phase("resident") == parameters
+    assert plan.phase("probe") > PARAMETER_BUFFERS * parameters
+    assert bare.phase("probe") == 0
+    assert plan.peak == plan.phase("resident") + plan.phase("probe")  # more than any other phase of this network
+
+
+def test_a_reference_and_a_scorer_of_its_own_are_two_copies(tmp_path: Path) -> None:
+    model = ModelConfig(**BASE)
+    config = _config(tokens=64, dtype="float32", micro_groups=1)
+    scored = dataclasses.replace(
+        config,
+        algorithm=dataclasses.replace(config.algorithm, kl_coef=0.1),
+        collapse=dataclasses.replace(config.collapse, scorer=str(tmp_path)),
+    )
+    bare, plan = (
+        memory_plan(choice, model, None, prompt_tokens=64, max_turns=1, mesh=make_mesh(data=1))
+        for choice in (config, scored)
+    )
+    assert plan.phase("resident") - bare.phase("resident") == 2 * model.parameter_count() * 4
 
 
 class _Device:
