@@ -44,6 +44,7 @@ class ArmsExperiment:
       tiny_keys: ``key=value`` that the miniature sets before the command line's own.
       arms: makes the arms of a configuration, in the order of the table.
       seeds: when the command line names none.
+      own: options of the module beside those that all such experiments have, name to help text.
     """
 
     name: str
@@ -52,6 +53,7 @@ class ArmsExperiment:
     tiny_keys: tuple[str, ...]
     arms: Callable[[Config], Sequence[Variant]]
     seeds: tuple[int, ...] = (0, 1, 2)
+    own: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def plan(experiment: ArmsExperiment, argv: Sequence[str]) -> tuple[list[Variant], tuple[int, ...], Mapping[str, str]]:
@@ -61,35 +63,56 @@ def plan(experiment: ArmsExperiment, argv: Sequence[str]) -> tuple[list[Variant]
       ValueError: an unknown key, a run to resume, or an arm that contradicts itself.
       KeyError: an unknown preset.
     """
-    own = parse([token for token in argv if token.lstrip("-").partition("=")[0] in OWN], own=OWN).rest
+    options = OWN | experiment.own
+    own = own_options(argv, options)
     tiny = "tiny" in own
     keys = (*(experiment.tiny_keys if tiny else ()), *(SMOKE if "smoke" in own else ()))
-    parsed = parse([*keys, *argv], default_presets=experiment.tiny_presets if tiny else experiment.presets, own=OWN)
-    if parsed.config.resume:
-        raise ValueError(f"resume={parsed.config.resume}: continue the arms one by one, with experiments.train")
+    parsed = parse([*keys, *argv], default_presets=experiment.tiny_presets if tiny else experiment.presets, own=options)
     variants = list(experiment.arms(parsed.config))
+    check_arms(variants)
+    seeds = parsed.seeds or ((parsed.config.seed,) if "smoke" in own else experiment.seeds)
+    return variants, seeds, parsed.rest
+
+
+def own_options(argv: Sequence[str], own: Mapping[str, str]) -> Mapping[str, str]:
+    """A module's own options alone; they decide which presets the other keys change, so they are read first."""
+    return parse([token for token in argv if token.lstrip("-").partition("=")[0] in own], own=own).rest
+
+
+def check_arms(variants: Sequence[Variant]) -> None:
+    """Refuse a run to resume, and an arm that contradicts itself, with a ValueError that names the arm."""
     for variant in variants:
+        if variant.config.resume:
+            raise ValueError(
+                f"resume={variant.config.resume}: continue the arms one by one, with "
+                "experiments.train resume=<folder of one run>"
+            )
         try:
             validate(variant.config)
         except ValueError as error:
             raise ValueError(f"arm {variant.name}: {error}") from error
-    seeds = parsed.seeds or ((parsed.config.seed,) if "smoke" in own else experiment.seeds)
-    return variants, seeds, parsed.rest
+
+
+def run_in_folder(
+    variants: Sequence[Variant], *, seeds: Sequence[int], experiment: str, preset: str
+) -> tuple[dict[str, Any], Path]:
+    """Run every arm with every seed, in the folder that the configuration names or in a new one below ``runs``.
+
+    A policy that all runs begin with is made once, before two processes want it.
+    """
+    config = variants[0].config
+    if config.model.init in ("warm_start", "bundled"):
+        initial_policy(config)
+    folder = Path(config.folder or claim_folder("runs", experiment=experiment, preset=preset, seed=seeds[0]))
+    return run_variants(variants, seeds=seeds, folder=folder, jobs=min(2, len(processors()))), folder
 
 
 def run_arms(experiment: ArmsExperiment, argv: Sequence[str]) -> None:
     """Run every arm with every seed and print the table."""
     log_to_stderr()
     variants, seeds, own = plan(experiment, argv)
-    config = variants[0].config
-    if config.model.init in ("warm_start", "bundled"):
-        initial_policy(config)  # trained once, before two processes want it; a misfit is found here
-    folder = (
-        Path(config.folder)
-        if config.folder
-        else claim_folder("runs", experiment=experiment.name, preset=config.env.name, seed=seeds[0])
-    )
-    result = run_variants(variants, seeds=seeds, folder=folder, jobs=min(2, len(processors())))
+    preset = variants[0].config.env.name
+    result, folder = run_in_folder(variants, seeds=seeds, experiment=experiment.name, preset=preset)
     if "save" in own:
         path = Path(own["save"])
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,14 +11,14 @@ import dataclasses
 from collections.abc import Sequence
 
 from configs import PRESETS
-from experiments._arms import ArmsExperiment, run_arms
+from experiments._arms import ArmsExperiment, own_options, run_arms
 from experiments._main import run_main
 from experiments._runner import Variant
 from ragen_jax.config import Config
 from ragen_jax.config.schema import FilterSection
 
-CHOICE = "algorithms"
 DEFAULT = "grpo,ppo"
+OWN = {"algorithms": f"presets of the algorithms, comma separated (default {DEFAULT})"}
 
 
 def experiment(names: Sequence[str]) -> ArmsExperiment:
@@ -49,6 +49,7 @@ def experiment(names: Sequence[str]) -> ArmsExperiment:
         tiny_presets=("frozen_lake_tiny", "grpo", "quickstart"),
         tiny_keys=("steps=120", "validation.every=30"),
         arms=arms,
+        own=OWN,
     )
 
 
@@ -58,9 +59,8 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       KeyError: an algorithm that no preset names.
     """
-    chosen = [token for token in argv if token.lstrip("-").startswith(f"{CHOICE}=")]
-    names = (chosen[-1].partition("=")[2] if chosen else DEFAULT).split(",")
-    run_arms(experiment(names), [token for token in argv if token not in chosen])
+    names = own_options(argv, OWN).get("algorithms", DEFAULT).split(",")
+    run_arms(experiment(names), argv)
 
 
 if __name__ == "__main__":

@@ -19,15 +19,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments._arms import check_arms, own_options, run_in_folder
 from experiments._logging import log_to_stderr
 from experiments._main import run_main
-from experiments._runner import Variant, processors, run_variants
-from ragen_jax.config import Config, parse, validate
+from experiments._runner import Variant
+from ragen_jax.config import Config, parse
 from ragen_jax.config.schema import FilterSection
 from ragen_jax.registry import unknown_name
 from ragen_jax.report.figures import arms_figure
-from ragen_jax.training.build import initial_policy
-from ragen_jax.training.run_folder import RunFolder, claim_folder
+from ragen_jax.training.run_folder import RunFolder
 
 logger = logging.getLogger("experiments.quickstart")
 
@@ -48,14 +48,8 @@ def main(argv: Sequence[str]) -> None:
     log_to_stderr()
     variants, seeds, smoke = arms(argv)
     config = variants[0].config
-    initial_policy(config)  # a warm start is trained once, before two processes want it; a misfit is found here
-    folder = (
-        Path(config.folder)
-        if config.folder
-        else claim_folder("runs", experiment="quickstart", preset=config.env.name, seed=seeds[0])
-    )
     logger.info("Two arms of %d steps, %d prompts x %d rollouts a step:", config.steps, *sizes(config))
-    result = run_variants(variants, seeds=seeds, folder=folder, jobs=min(2, len(processors())))
+    result, folder = run_in_folder(variants, seeds=seeds, experiment="quickstart", preset=config.env.name)
     rows = {
         variant.name: [RunFolder.open(folder / run).metrics() for run in result["runs"][variant.name]]
         for variant in variants
@@ -76,8 +70,7 @@ def arms(argv: Sequence[str]) -> tuple[tuple[Variant, Variant], tuple[int, ...],
       ValueError: an unknown key, or a configuration that contradicts itself.
       KeyError: an unknown environment, algorithm or filter.
     """
-    # Own options first: they decide which presets the other keys change.
-    own = parse([token for token in argv if token.lstrip("-").partition("=")[0] in OWN], own=OWN).rest
+    own = own_options(argv, OWN)
     env, algorithm, rule = own.get("env", "frozen_lake"), own.get("algorithm", "grpo"), own.get("filter", "top_p")
     for name, choice, known in (("env", env, ENVIRONMENTS), ("algorithm", algorithm, ALGORITHMS)):
         if choice not in known:
@@ -89,16 +82,11 @@ def arms(argv: Sequence[str]) -> tuple[tuple[Variant, Variant], tuple[int, ...],
     defaults = (*short, f"filter.rule={rule}", "filter.max_empty_steps=0")
     presets = (f"{env}_tiny", algorithm, "quickstart")
     parsed = parse([*defaults, *argv], default_presets=presets, own=OWN)
-    if parsed.config.resume:
-        raise ValueError(
-            f"resume={parsed.config.resume}: continue the arms one by one, with experiments.train resume=<its folder>"
-        )
     chosen = parsed.config.filter
     unfiltered = FilterSection(score=chosen.score, count_penalty=chosen.count_penalty)  # the same statistics
     baseline = dataclasses.replace(parsed.config, filter=unfiltered)
     variants = (Variant(BASELINE, baseline), Variant(f"{chosen.rule}-{chosen.value:g}", parsed.config))
-    for variant in variants:
-        validate(variant.config)
+    check_arms(variants)
     return variants, parsed.seeds or (parsed.config.seed,), bool(short)
 
 

@@ -14,13 +14,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments._arms import run_in_folder
 from experiments._logging import log_to_stderr
 from experiments._main import run_main
-from experiments._runner import Variant, processors, run_variants
+from experiments._runner import Variant
 from ragen_jax.config import Config, parse, validate
-from ragen_jax.training.build import initial_policy
 from ragen_jax.training.loop import train
-from ragen_jax.training.run_folder import RunFolder, claim_folder
+from ragen_jax.training.run_folder import RunFolder
 
 
 def main(argv: Sequence[str]) -> None:
@@ -56,11 +56,8 @@ def train_seeds(config: Config, seeds: Sequence[int]) -> Path:
     for seed in seeds:  # before a warm start is trained and children start
         validate(dataclasses.replace(config, seed=seed))
     name = "-".join(config.preset) or "custom"
-    folder = config.folder or claim_folder("runs", experiment="seeds", preset=name, seed=seeds[0])
-    if config.model.init == "warm_start":
-        initial_policy(config)  # once, before several processes want it at the same time
-    run_variants([Variant(name, config)], seeds=seeds, folder=folder, jobs=min(2, len(processors())))
-    return Path(folder)
+    _, folder = run_in_folder([Variant(name, config)], seeds=seeds, experiment="seeds", preset=name)
+    return folder
 
 
 if __name__ == "__main__":

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
+
 import pytest
 
-from experiments import aggregation, algorithms, format_validity, interventions, quartiles
-from experiments._arms import ArmsExperiment, plan, small_result, table
+from experiments import _arms, aggregation, algorithms, format_validity, interventions, quartiles
+from experiments._arms import ArmsExperiment, plan, run_in_folder, small_result, table
 from experiments._runner import Variant
 from ragen_jax.config import flatten
 
@@ -32,6 +35,20 @@ def test_the_command_line_goes_before_the_miniature() -> None:
 def test_an_arm_that_contradicts_itself_is_named() -> None:
     with pytest.raises(ValueError, match=r"arm Q1: .*at least 4 prompts"):
         plan(quartiles.EXPERIMENT, ["--tiny", "rollout.prompts=2", "micro_groups=1"])
+
+
+def test_a_policy_that_all_runs_begin_with_is_made_before_they_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variants, _, _ = plan(quartiles.EXPERIMENT, ["--tiny", f"folder={tmp_path / 'out'}"])
+    calls: list[str] = []
+    monkeypatch.setattr(_arms, "initial_policy", lambda config: calls.append(config.model.init))
+    monkeypatch.setattr(_arms, "run_variants", lambda variants, **arguments: calls.append(str(arguments["folder"])))
+    run_in_folder(variants, seeds=(0,), experiment="quartiles", preset="frozen_lake")
+    model = dataclasses.replace(variants[0].config.model, init="random")
+    bare = Variant("a", dataclasses.replace(variants[0].config, model=model))
+    run_in_folder([bare], seeds=(0,), experiment="quartiles", preset="frozen_lake")
+    assert calls == ["bundled", str(tmp_path / "out"), str(tmp_path / "out")]
 
 
 def test_resuming_is_refused() -> None:
@@ -70,6 +87,8 @@ def test_algorithms_share_aggregation_and_differ_in_the_filter() -> None:
     assert [variant.name for variant in variants] == ["grpo-no_filter", "grpo-top_p", "ppo-no_filter", "ppo-top_p"]
     assert {variant.config.algorithm.aggregation for variant in variants} == {"token-mean"}
     assert _differences(variants[:2]) == {"filter.rule", "filter.max_empty_steps"}
+    options = ["--tiny", "algorithms=grpo,ppo"]
+    assert plan(algorithms.experiment(["grpo", "ppo"]), options)[2]["algorithms"] == "grpo,ppo"
     with pytest.raises(KeyError, match="gpro"):
         plan(algorithms.experiment(["gpro"]), ["--tiny"])
 

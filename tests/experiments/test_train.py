@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from experiments import train
+from experiments import _arms, train
 from ragen_jax.config import Config, to_json
 from ragen_jax.training.run_folder import RunFolder
 
@@ -23,12 +23,13 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         summary = {"stop_reason": made.get("stop_reason", "finished")}
         return SimpleNamespace(folder=SimpleNamespace(path="somewhere"), summary=summary)
 
-    def several(variants: Any, **arguments: Any) -> None:
+    def several(variants: Any, **arguments: Any) -> dict[str, Any]:
         made.update(arguments, variants=variants)
+        return {}
 
     monkeypatch.setattr(train, "train", one)
-    monkeypatch.setattr(train, "run_variants", several)
-    monkeypatch.setattr(train, "initial_policy", lambda config: made.setdefault("prepared", config))
+    monkeypatch.setattr(_arms, "run_variants", several)
+    monkeypatch.setattr(_arms, "initial_policy", lambda config: made.setdefault("prepared", config))
     return made
 
 
@@ -52,7 +53,7 @@ def test_several_seeds(calls: dict[str, Any], tmp_path: Path) -> None:
     train.main(["preset=frozen_lake_tiny,grpo", "seeds=0,1,2", f"folder={tmp_path / 'out'}"])
     assert calls["seeds"] == (0, 1, 2)
     assert [variant.name for variant in calls["variants"]] == ["frozen_lake_tiny-grpo"]
-    assert calls["folder"] == str(tmp_path / "out")
+    assert calls["folder"] == tmp_path / "out"
     assert calls["prepared"].model.init == "warm_start"
     assert "config" not in calls
 
