@@ -63,7 +63,7 @@ def plan(experiment: ArmsExperiment, argv: Sequence[str]) -> tuple[list[Variant]
       ValueError: an unknown key, a run to resume, or an arm that contradicts itself.
       KeyError: an unknown preset.
     """
-    options = OWN | experiment.own
+    options = {**OWN, **experiment.own}
     own = own_options(argv, options)
     tiny = "tiny" in own
     keys = (*(experiment.tiny_keys if tiny else ()), *(SMOKE if "smoke" in own else ()))
