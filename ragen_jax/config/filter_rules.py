@@ -36,7 +36,7 @@ def _value(config: Config) -> Iterator[str]:
     if rule in (*MASS_RULES, "top_k", "min_p") and not 0 < value <= 1:
         meaning = "the share of the total score kept" if rule in MASS_RULES else "a share"
         yield f"filter.value={value} with filter.rule={rule} is {meaning}; use a number above 0 and at most 1"
-    if rule == "top_k_count" and (value != int(value) or not 1 <= value <= prompts):
+    if rule == "top_k_count" and not (float(value).is_integer() and 1 <= value <= prompts):
         yield f"filter.value={value} with filter.rule=top_k_count counts prompts; use 1 to rollout.prompts={prompts}"
     if rule == "quartile" and (value not in (1, 2, 3, 4) or prompts < 4):
         yield (

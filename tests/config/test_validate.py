@@ -46,6 +46,12 @@ def test_not_finite():
     assert "optim.lr=inf is not finite" in refused("optim.lr=inf")
 
 
+@pytest.mark.parametrize("value", ["inf", "nan", "-inf"])
+@pytest.mark.parametrize("rule", ["top_p", "top_k", "top_k_count", "min_p", "quartile", "nonzero"])
+def test_a_filter_value_that_is_not_finite_is_refused_by_every_rule(rule, value):
+    assert f"filter.value={value} is not finite" in refused(f"filter.rule={rule}", f"filter.value={value}")
+
+
 def test_every_problem_is_named_at_once():
     sentence = refused("rollout.top_p=0.9", "rollout.temperature=0")
     assert "rollout.top_p=0.9" in sentence

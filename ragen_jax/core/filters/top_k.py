@@ -76,7 +76,7 @@ def top_k_count(
     Raises:
       ValueError: count below 1 or not whole, loss_scale "rho", or (outside jit) scores that are NaN or infinite.
     """
-    if count < 1 or count != int(count):
+    if count < 1 or not float(count).is_integer():
         raise ValueError(f"count={count} must be a whole number of at least 1")
     if loss_scale == "rho":
         raise ValueError("loss_scale='rho' needs a rule with a share; a count has none, use 'linear'")

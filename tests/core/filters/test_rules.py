@@ -94,7 +94,7 @@ def test_refusals_name_the_value():
         run("top_p", 0.9, loss_scale="cubic")
     with pytest.raises(ValueError, match=r"fraction=1.5"):
         run("top_k", 1.5)
-    for count in (0, 2.5):
+    for count in (0, 2.5, float("inf"), float("nan")):
         with pytest.raises(ValueError, match=f"count={count}"):
             run("top_k_count", count)
     with pytest.raises(ValueError, match="index=5"):
