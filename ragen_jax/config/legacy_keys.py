@@ -28,6 +28,7 @@ LEGACY_KEYS: Mapping[str, str] = {
     "entropy_coeff": "algorithm.entropy_coef",
     "use_kl_loss": "algorithm.kl_coef",
     "kl_loss_coef": "algorithm.kl_coef",
+    "use_kl_in_reward": "algorithm.kl_target",
     "kl_loss_type": "algorithm.kl_estimator",
     "kl_penalty": "algorithm.kl_estimator",
     "cliprange_value": "algorithm.value_clip",
@@ -74,7 +75,6 @@ NO_COUNTERPART: Mapping[str, str] = {
     "enable_response_mask": "only sampled tokens are trained, always",
     "gpu_memory_utilization": "the sampler runs in this process; rollout.max_context bounds its memory",
     "balance_batch": "groups are never spread over processes",
-    "use_ref": "the reference policy is kept exactly when algorithm.kl_coef is above 0",
-    "use_kl_in_reward": "the KL term is part of the loss: use algorithm.kl_coef",
+    "use_ref": "a reference policy is there whenever algorithm.kl_coef or probe.every is above 0",
     "CUDA_VISIBLE_DEVICES": "set it as an environment variable before Python starts",
 }

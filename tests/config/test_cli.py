@@ -127,6 +127,13 @@ def test_legacy_keys_point_to_keys_that_exist():
     assert set(LEGACY_KEYS.values()) <= known
 
 
+def test_the_kl_in_the_reward_has_a_key_of_its_own():
+    with pytest.raises(ValueError, match=r"use_kl_in_reward is called 'algorithm\.kl_target'"):
+        parse(["algorithm.use_kl_in_reward=true"])
+    with pytest.raises(ValueError, match=r"algorithm\.kl_coef or probe\.every"):
+        parse(["actor.use_ref=false"])
+
+
 @pytest.mark.parametrize(
     ("token", "sentence"),
     [
