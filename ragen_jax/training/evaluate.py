@@ -73,8 +73,7 @@ def validate_policy(parts: Components, params: Params, *, step: int) -> Validati
         bucket = config.rollout.max_new_tokens
         pairs = [first_turn_pairs(rollout.batch, rollout.info, bucket=bucket) for rollout in rollouts]
         joined = join_pairs(pairs, samples=config.validation.collapse_samples)
-        # Greedy validation (temperature 0) is scored under the untempered policy, as its sampler records it.
-        scores = score_pairs(parts, params, joined, temperature=config.validation.temperature or 1.0)
+        scores = score_pairs(parts, params, joined, temperature=config.validation.temperature)
         permutations = null_permutations(len(scores.column_class), seed=config.seed, draw=0)
         collapse = config.collapse
         numbers, _ = measure(scores, permutations=permutations, mix=collapse.mix, std_eps=collapse.std_eps)
