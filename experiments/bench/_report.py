@@ -58,7 +58,7 @@ def options(doc: str | None, argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def median_seconds(call: Callable[[], Any], *, repeats: int, warm_up: int = 2) -> float:
+def median_seconds(call: Callable[[], Any], *, repeats: int, warm_up: int = 1) -> float:
     """Median wall time of a call whose result is waited for; the first calls, which compile, are left out."""
     for _ in range(warm_up):
         jax.block_until_ready(call())

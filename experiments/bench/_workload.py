@@ -19,7 +19,7 @@ from ragen_jax.models.config import ModelConfig, model_config
 from ragen_jax.models.convert import save_model
 from ragen_jax.models.transformer import init_params
 from ragen_jax.rollout.tokenizer import TINY_FOLDER
-from ragen_jax.types import Params
+from ragen_jax.types import LearnerBatch, Params
 
 PROMPTS, GROUP, NEW_TOKENS = 8, 16, 64
 VOCAB = 1024
@@ -61,6 +61,33 @@ def random_prompts(length: int, *, ragged: bool = False, prompts: int = PROMPTS,
     mask = np.arange(length) >= length - lengths[:, None]
     tokens = rng.integers(3, VOCAB - 1, (prompts, length)).astype(np.int32)
     return Prompts(np.where(mask, tokens, 0).astype(np.int32), mask)
+
+
+def full_batch(
+    prompts: Prompts, tokens: np.ndarray, *, old_log_probs: np.ndarray, advantages: np.ndarray
+) -> LearnerBatch:
+    """A batch for the update whose responses have full length; every token counts, and every row alike.
+
+    Args:
+      prompts: P of them.
+      tokens: [P, G, N], sampled.
+      old_log_probs: [P, G, N], nats.
+      advantages: [P, G].
+    """
+    zeros, everywhere = np.zeros(tokens.shape, np.float32), np.ones(tokens.shape, bool)
+    return LearnerBatch(
+        prompt_tokens=prompts.tokens,
+        prompt_mask=prompts.mask,
+        tokens=tokens,
+        attention_mask=everywhere,
+        response_mask=everywhere,
+        old_log_probs=old_log_probs,
+        ref_log_probs=zeros,
+        values=zeros,
+        advantages=np.broadcast_to(advantages[..., None], tokens.shape).astype(np.float32),
+        returns=zeros,
+        weights=np.ones(tokens.shape[:2], np.float32),
+    )
 
 
 def random_model(config: ModelConfig = SMALL, *, seed: int = 0) -> Params:

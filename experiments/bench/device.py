@@ -15,11 +15,9 @@ import argparse
 import dataclasses
 import functools
 import json
-import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +25,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.bench._report import versions
-from experiments.bench._workload import VOCAB, random_prompts
+from experiments.bench._report import median_seconds, versions
+from experiments.bench._workload import VOCAB, full_batch, random_prompts
 from experiments.bench.cross_score import full_forward, ragged_pairs, some_sequences
 from ragen_jax.config.schema import AlgorithmSection
 from ragen_jax.learner.cross_score import cross_score
@@ -42,7 +40,7 @@ from ragen_jax.models.sharding import make_mesh
 from ragen_jax.models.transformer import init_params
 from ragen_jax.rollout.tokenizer import TINY_FOLDER
 from ragen_jax.sampling.sampler import Sampler, SamplerConfig
-from ragen_jax.types import LearnerBatch, Params
+from ragen_jax.types import Params
 
 # Of one device: bytes of memory per second, and bfloat16 operations per second without sparsity (vendors' data sheets).
 LIMITS = {"NVIDIA H200": (4.8e12, 989e12), "NVIDIA H100": (3.35e12, 989e12), "NVIDIA A100": (2.0e12, 312e12)}
@@ -61,17 +59,6 @@ class Shapes:
 
 
 FULL, TINY = Shapes(prompts=8, prompt=300, new=256, rounds=3), Shapes(prompts=2, prompt=16, new=8, rounds=1)
-
-
-def seconds(call: Callable[[], Any], rounds: int) -> float:
-    """Median wall time, after one call that compiles."""
-    jax.block_until_ready(call())
-    taken = []
-    for _ in range(rounds):
-        began = time.perf_counter()
-        jax.block_until_ready(call())
-        taken.append(time.perf_counter() - began)
-    return statistics.median(taken)
 
 
 def limits() -> tuple[float, float] | None:
@@ -95,7 +82,7 @@ def decoding(params: Params, config: ModelConfig, shapes: Shapes) -> dict[str, f
             )
             return session.respond(np.ones(rows, bool)).tokens
 
-        taken[new] = seconds(turn, shapes.rounds)
+        taken[new] = median_seconds(turn, repeats=shapes.rounds)
     step = (taken[shapes.new] - taken[shapes.new // 2]) / (shapes.new - shapes.new // 2)
     cached = 2 * config.layers * config.kv_heads * config.head_dim * 2  # bytes of a token's keys and values
     # What a step must read: all weights once, each prompt's keys and values once, those of the rows (at three quarters
@@ -114,20 +101,9 @@ def updating(params: Params, config: ModelConfig, shapes: Shapes) -> dict[str, f
     shape = (shapes.prompts, GROUP, shapes.new)
     prompts = random_prompts(shapes.prompt, prompts=shapes.prompts)
     rng = np.random.default_rng(0)
-    zeros, everywhere = np.zeros(shape, np.float32), np.ones(shape, bool)
-    batch = LearnerBatch(
-        prompt_tokens=prompts.tokens,
-        prompt_mask=prompts.mask,
-        tokens=rng.integers(3, 1000, shape).astype(np.int32),
-        attention_mask=everywhere,
-        response_mask=everywhere,
-        old_log_probs=np.full(shape, -np.log(config.vocab_rows), np.float32),
-        ref_log_probs=zeros,
-        values=zeros,
-        advantages=np.broadcast_to(rng.normal(size=shape[:2])[..., None], shape).astype(np.float32),
-        returns=zeros,
-        weights=np.ones(shape[:2], np.float32),
-    )
+    tokens = rng.integers(3, 1000, shape).astype(np.int32)
+    uniform = np.full(shape, -np.log(config.vocab_rows), np.float32)
+    batch = full_batch(prompts, tokens, old_log_probs=uniform, advantages=rng.normal(size=shape[:2]))
     optimizer = adam(lr=1e-6, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, grad_clip=1.0, warmup_updates=0)
     settings = UpdateConfig(
         model=config,
@@ -146,11 +122,11 @@ def updating(params: Params, config: ModelConfig, shapes: Shapes) -> dict[str, f
         held[0], metrics = update(held[0], batch, np.arange(shapes.prompts, dtype=np.int32), *numbers)
         return metrics["update/finite"]
 
-    taken = seconds(once, shapes.rounds)
-    tokens = shapes.prompts * (shapes.prompt + GROUP * shapes.new)
+    taken = median_seconds(once, repeats=shapes.rounds)
+    count = shapes.prompts * (shapes.prompt + GROUP * shapes.new)
     pairs = shapes.prompts * (shapes.prompt**2 / 2 + GROUP * shapes.new * (shapes.prompt + shapes.new / 2))
     attention = 4 * config.heads * config.head_dim * config.layers * pairs
-    work = 3 * (2 * config.parameter_count() * tokens + attention)
+    work = 3 * (2 * config.parameter_count() * count + attention)
     known = limits()
     return {"update_seconds": taken, "update_mfu": work / taken / known[1] if known else None}
 
@@ -161,12 +137,14 @@ def scoring(params: Params, config: ModelConfig, shapes: Shapes) -> dict[str, fl
     pairs = ragged_pairs(prompt, reasoning)
     settings = ScoreConfig(vocab_size=config.vocab_rows, dtype="bfloat16")
     mesh = make_mesh(data=1)
-    ours = seconds(lambda: cross_score(params, config, settings, pairs, mesh=mesh).log_probs, shapes.rounds)
+    scores = functools.partial(cross_score, params, config, settings, pairs, mesh=mesh)
+    ours = median_seconds(lambda: scores().log_probs, repeats=shapes.rounds)
     rows = some_sequences(pairs, part)
     whole = functools.partial(
         full_forward, params, config, rows.tokens, rows.starts, rows.lengths, 16, dtype="bfloat16"
     )
-    naive = seconds(whole, shapes.rounds) * pairs.reasoning_mask[..., 0].size * len(pairs.prompt_tokens) / part
+    share = part / (pairs.reasoning_mask[..., 0].size * len(pairs.prompt_tokens))  # of all pairs
+    naive = median_seconds(whole, repeats=shapes.rounds) / share
     return {"cross_score_seconds": ours, "full_forward_over_ours": naive / ours}
 
 
@@ -210,7 +188,7 @@ def transformers(params: Params, config: ModelConfig, shapes: Shapes, ours: floa
             )
         return out.cpu().numpy()
 
-    rate = len(tokens) * shapes.new / seconds(turn, shapes.rounds)
+    rate = len(tokens) * shapes.new / median_seconds(turn, repeats=shapes.rounds)
     return {"transformers_tokens_per_second": rate, "ours_over_transformers": ours / rate}
 
 

@@ -33,6 +33,7 @@ from experiments.bench._workload import (
     PROMPTS,
     SMALL,
     Prompts,
+    full_batch,
     hugging_face_folder,
     pin_to_one_core,
     random_model,
@@ -47,7 +48,7 @@ from ragen_jax.learner.update import UpdateConfig, build_update
 from ragen_jax.models.sharding import make_mesh
 from ragen_jax.rollout.tokenizer import TINY_FOLDER, Tokenizer
 from ragen_jax.sampling.sampler import Sampler, SamplerConfig
-from ragen_jax.types import LearnerBatch, Params
+from ragen_jax.types import Params
 
 TARGETS = {
     "trl_update_over_ours": Target(at_least=2.0),
@@ -109,19 +110,8 @@ class OurStep:
         rewards = (tokens % 2 == 0).mean(axis=1, dtype=np.float32).reshape(shape[:2])
         spread = np.asarray(group_std(rewards))[:, None] + STD_EPS
         advantages = (rewards - np.asarray(group_mean(rewards))[:, None]) / spread
-        zeros, everywhere = np.zeros(shape, np.float32), np.ones(shape, bool)
-        batch = LearnerBatch(
-            prompt_tokens=self._prompts.tokens,
-            prompt_mask=self._prompts.mask,
-            tokens=tokens.reshape(shape),
-            attention_mask=everywhere,
-            response_mask=everywhere,
-            old_log_probs=log_probs.reshape(shape),
-            ref_log_probs=zeros,
-            values=zeros,
-            advantages=np.broadcast_to(advantages[..., None], shape).astype(np.float32),
-            returns=zeros,
-            weights=np.ones(shape[:2], np.float32),
+        batch = full_batch(
+            self._prompts, tokens.reshape(shape), old_log_probs=log_probs.reshape(shape), advantages=advantages
         )
         numbers = (np.int32(PROMPTS), np.float32(tokens.size), np.float32(1), np.float32(1))
         self._state, metrics = self._update(self._state, batch, np.arange(PROMPTS, dtype=np.int32), *numbers)

@@ -12,13 +12,13 @@ from __future__ import annotations
 import statistics
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from typing import SupportsFloat
+from collections.abc import Sequence
 
 from experiments.bench._report import Target, finish, options
 from experiments.bench._workload import pin_to_one_core
 from ragen_jax.config import parse
 from ragen_jax.training.loop import train
+from ragen_jax.training.writers import Memory
 
 TARGETS = {"whole_matrix_share": Target(at_most=0.25), "sampled_columns_share": Target(at_most=0.05)}
 RUNS = {
@@ -30,25 +30,9 @@ COMPILING = 3  # first steps, left out
 PARTS = ("rollout_seconds", "cross_score_seconds", "update_seconds", "step_seconds", "cross_score_share")
 
 
-class Collector:
-    """A writer that keeps the times of every step."""
-
-    def __init__(self) -> None:
-        """Nothing has come."""
-        self.rows: list[dict[str, float]] = []
-
-    def write(self, step: int, metrics: Mapping[str, SupportsFloat]) -> None:
-        """Keep a step's times."""
-        if f"time/{PARTS[0]}" in metrics:
-            self.rows.append({name: float(metrics[f"time/{name}"]) for name in PARTS})
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-
 def shares(preset: str, *settings: str, steps: int) -> dict[str, float]:
     """Median times of a run's steps, and the largest share."""
-    collector = Collector()
+    memory = Memory()
     with tempfile.TemporaryDirectory() as folder:
         tokens = [
             f"preset=paper,frozen_lake_tiny,grpo,quickstart,{preset}",
@@ -58,10 +42,10 @@ def shares(preset: str, *settings: str, steps: int) -> dict[str, float]:
             "validation.every=0",
             f"folder={folder}/run",
         ]
-        train(parse(tokens, default_presets=()).config, experiment="step_share", writers=(collector,))
-    rows = collector.rows[COMPILING:]
-    medians = {name: statistics.median(row[name] for row in rows) for name in PARTS}
-    return medians | {"largest_share": max(row["cross_score_share"] for row in rows)}
+        train(parse(tokens, default_presets=()).config, experiment="step_share", writers=(memory,))
+    timed = [row for row in memory.rows if f"time/{PARTS[0]}" in row][COMPILING:]
+    medians = {name: statistics.median(row[f"time/{name}"] for row in timed) for name in PARTS}
+    return medians | {"largest_share": max(row["time/cross_score_share"] for row in timed)}
 
 
 def main(argv: Sequence[str]) -> bool:

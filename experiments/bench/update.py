@@ -23,6 +23,7 @@ from experiments.bench._workload import (
     NEW_TOKENS,
     SMALL,
     VOCAB,
+    full_batch,
     pin_to_one_core,
     random_model,
     random_prompts,
@@ -57,20 +58,7 @@ def learner_batch(
     shape = (prompts, GROUP, NEW_TOKENS)
     tokens = rng.integers(3, VOCAB - 1, shape).astype(np.int32)
     old = np.asarray(score(params, config, SCORE, first.tokens, first.mask, tokens, 1))
-    zeros, everywhere = np.zeros(shape, np.float32), np.ones(shape, bool)
-    return LearnerBatch(
-        prompt_tokens=first.tokens,
-        prompt_mask=first.mask,
-        tokens=tokens,
-        attention_mask=everywhere,
-        response_mask=everywhere,
-        old_log_probs=old,
-        ref_log_probs=zeros,
-        values=zeros,
-        advantages=np.broadcast_to(rng.normal(size=shape[:2])[..., None], shape).astype(np.float32),
-        returns=zeros,
-        weights=np.ones(shape[:2], np.float32),
-    )
+    return full_batch(first, tokens, old_log_probs=old, advantages=rng.normal(size=shape[:2]))
 
 
 def tiled(batch: LearnerBatch) -> LearnerBatch:
