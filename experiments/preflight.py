@@ -27,6 +27,7 @@ from ragen_jax.core.grouping import group_variance, is_flat
 from ragen_jax.training import json_lines
 from ragen_jax.training.build import build
 from ragen_jax.training.compile_counter import configure_compilation_cache
+from ragen_jax.training.score_inputs import filter_rewards
 
 OWN = {
     "prompts": f"prompts to play, {LEAST_PROMPTS} or more (default {LEAST_PROMPTS})",
@@ -67,12 +68,10 @@ def preflight(config: Config, *, prompts: int) -> dict[str, Any]:
         parts.close()
     rewards, valid, success = [], [], []
     for rollout in batches:
-        returns, penalties = np.asarray(rollout.batch.returns), np.asarray(rollout.batch.penalties)
-        rewards.append(returns + penalties if config.filter.count_penalty else returns)
-        valid.append(np.asarray(rollout.batch.valid))
+        rewards.append(filter_rewards(config, rollout.batch))
+        valid.append(np.asarray(rollout.batch.valid).reshape(-1, group))
         success += [episode.success for episode in rollout.info.episodes if episode.error is None]
-    scores = np.concatenate(rewards).reshape(-1, group).astype(np.float32)
-    alive = np.concatenate(valid).reshape(-1, group)
+    scores, alive = np.concatenate(rewards), np.concatenate(valid)
     if not alive.any(axis=1).all():
         prompt = int(np.argmin(alive.any(axis=1)))
         raise ValueError(f"the environment failed in every rollout of prompt {prompt}; repair it, then ask again")

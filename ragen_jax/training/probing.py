@@ -16,6 +16,7 @@ from ragen_jax.learner.update import UpdateConfig
 from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.rollout.reasoning_pairs import first_turn_pairs
 from ragen_jax.training.build import Components
+from ragen_jax.training.score_inputs import filter_rewards
 from ragen_jax.types import FilterResult, LearnerBatch, ReasoningPairs, TrainState
 
 _COLUMNS = 4  # second number of the spawn key of the draw of columns; diagnosis has 2 and 3
@@ -81,6 +82,7 @@ def probe_step(
     """
     settings, config = parts.config.probe, parts.config
     keep = np.asarray(result.keep)
+    valid = np.asarray(rollout.batch.valid).reshape(-1, config.rollout.group_size)
     counted = unfiltered if prepared is None else prepared
     report = probe(
         state.params,
@@ -93,7 +95,7 @@ def probe_step(
         ),
         unfiltered.batch if prepared is None else _merged(prepared.batch, unfiltered.batch, keep),
         keep=keep,
-        variances=_reward_variances(parts, rollout),
+        variances=np.asarray(group_variance(filter_rewards(config, rollout.batch), valid)),
         denominator=denominators(counted, counted.order[: counted.kept], parts.prepare)[0],
         loss_scale=1.0 if parts.prepare.scale_advantages or prepared is None else float(result.loss_scale),
         mesh=parts.mesh,
@@ -112,15 +114,6 @@ def _merged(kept: LearnerBatch, everything: LearnerBatch, keep: np.ndarray) -> L
         return np.where(keep.reshape(-1, *(1,) * (np.ndim(a) - 1)), a, b)
 
     return dataclasses.replace(jax.tree.map(choose, kept, everything), ref_log_probs=everything.ref_log_probs)
-
-
-def _reward_variances(parts: Components, rollout: Rollout) -> np.ndarray:
-    """Of the rewards that the filter reads, [P]."""
-    batch, group = rollout.batch, parts.config.rollout.group_size
-    rewards = np.asarray(batch.returns)
-    if parts.config.filter.count_penalty:
-        rewards = rewards + np.asarray(batch.penalties)
-    return np.asarray(group_variance(rewards.reshape(-1, group), np.asarray(batch.valid).reshape(-1, group)))
 
 
 def _pairs(parts: Components, rollout: Rollout, *, step: int) -> ReasoningPairs:

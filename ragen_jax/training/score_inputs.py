@@ -5,13 +5,14 @@ from __future__ import annotations
 import jax
 import numpy as np
 
+from ragen_jax.config.schema import Config
 from ragen_jax.core.scores import SCORES, ScoreInputs
 from ragen_jax.envs import env_class
 from ragen_jax.learner.score import row_entropies
 from ragen_jax.models.sharding import put_rows
 from ragen_jax.rollout.episodes import Episode, Rollout
 from ragen_jax.training.build import Components
-from ragen_jax.types import Params
+from ragen_jax.types import Params, RolloutBatch
 
 
 def score_inputs(parts: Components, params: Params, rollout: Rollout) -> ScoreInputs:
@@ -25,12 +26,10 @@ def score_inputs(parts: Components, params: Params, rollout: Rollout) -> ScoreIn
     Returns:
       NumPy arrays: [P, G] or, for replays, [P, G, K].
     """
-    settings, group = parts.config.filter, rollout.info.group_size
-    batch = rollout.batch
-    rewards = np.asarray(batch.returns) + _penalties(parts, rollout)
-    needs = SCORES[settings.score].needs
+    group, batch = rollout.info.group_size, rollout.batch
+    needs = SCORES[parts.config.filter.score].needs
     return ScoreInputs(
-        rewards=rewards.reshape(-1, group).astype(np.float32),
+        rewards=filter_rewards(parts.config, batch),
         valid=np.asarray(batch.valid).reshape(-1, group),
         lengths=np.asarray(batch.response_mask).sum(axis=1, dtype=np.float32).reshape(-1, group),
         entropies=_entropies(parts, params, rollout) if needs == "entropies" else None,
@@ -38,10 +37,16 @@ def score_inputs(parts: Components, params: Params, rollout: Rollout) -> ScoreIn
     )
 
 
-def _penalties(parts: Components, rollout: Rollout) -> np.ndarray:
-    """Format penalties that count for the filter, [B]."""
-    penalties = np.asarray(rollout.batch.penalties)
-    return penalties if parts.config.filter.count_penalty else np.zeros_like(penalties)
+def filter_rewards(config: Config, batch: RolloutBatch) -> np.ndarray:
+    """Rewards as the filter reads them, with or without penalties (``filter.count_penalty``), [P, G] float32."""
+    rewards = np.asarray(batch.returns) + _penalties(config, batch)
+    return rewards.reshape(-1, config.rollout.group_size).astype(np.float32)
+
+
+def _penalties(config: Config, batch: RolloutBatch) -> np.ndarray:
+    """Penalties that count for the filter, [B]."""
+    penalties = np.asarray(batch.penalties)
+    return penalties if config.filter.count_penalty else np.zeros_like(penalties)
 
 
 def _entropies(parts: Components, params: Params, rollout: Rollout) -> np.ndarray:
@@ -63,7 +68,7 @@ def _replays(parts: Components, rollout: Rollout) -> np.ndarray:
         for episode in rollout.info.episodes
     ]
     env.close()
-    totals = np.stack(rewards) + _penalties(parts, rollout)[:, None]
+    totals = np.stack(rewards) + _penalties(parts.config, rollout.batch)[:, None]
     return totals.reshape(-1, rollout.info.group_size, draws).astype(np.float32)
 
 
