@@ -18,6 +18,7 @@ from ragen_jax.core.advantages import (
     center_over_tokens,
     net_token_weight,
 )
+from ragen_jax.core.filters.result import trained_rows
 from ragen_jax.core.losses import kl
 from ragen_jax.core.masking import aggregation_denominator, masked_mean, masked_var, masked_whiten
 from ragen_jax.core.rewards import normalize_rewards
@@ -186,12 +187,13 @@ def prepare(
     reference = zeros if ref_log_probs is None else np.asarray(ref_log_probs, np.float32)
     rewards, token_rewards = learner_rewards(batch, settings)
     keep = np.asarray(result.keep)
-    kept_rows = _kept_rows(result, np.asarray(batch.valid).reshape(-1, group))
+    valid = np.asarray(batch.valid).reshape(-1, group)
+    kept_rows = np.asarray(trained_rows(result, valid))
     advantages, targets, metrics = jax.device_get(
         _advantages(
             settings,
             rewards.reshape(-1, group),
-            np.asarray(batch.valid).reshape(-1, group),
+            valid,
             token_rewards,
             batch.behaviour_log_probs,
             reference,
@@ -226,12 +228,6 @@ def prepare(
         kept=int(keep.sum()),
         metrics={name: float(value) for name, value in metrics.items()},
     )
-
-
-def _kept_rows(result: FilterResult, valid: np.ndarray) -> np.ndarray:
-    """Rollouts that are trained, [P, G] bool: valid ones of kept groups, those a trajectory filter left in."""
-    rows = valid & np.asarray(result.keep)[:, None]
-    return rows if result.row_keep is None else rows & np.asarray(result.row_keep)
 
 
 def minibatches(kept: np.ndarray, *, prompts: int, size: int, equal_updates: bool) -> list[np.ndarray]:

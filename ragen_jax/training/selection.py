@@ -12,7 +12,7 @@ import numpy as np
 from ragen_jax.config.schema import FilterSection
 from ragen_jax.core.dispersion import variance_dispersion
 from ragen_jax.core.filters import READINGS, best_and_worst, needs_non_negative, select, top_p_by_reading
-from ragen_jax.core.filters.result import build_result, check_scores
+from ragen_jax.core.filters.result import build_result, check_scores, trained_rows
 from ragen_jax.core.grouping import group_variance, is_flat
 from ragen_jax.core.scores import ScoreInputs, check_rewards, group_scores
 from ragen_jax.rollout.episodes import Rollout, RolloutInfo
@@ -106,9 +106,7 @@ def _format_shares(result: FilterResult, valid: np.ndarray, info: RolloutInfo) -
 
     A filter on the task reward drops groups whose only spread is the format; then this is where it shows.
     """
-    kept = valid & np.asarray(result.keep)[:, None]
-    if result.row_keep is not None:
-        kept &= np.asarray(result.row_keep)
+    kept = np.asarray(trained_rows(result, valid))
     shares = {}
     for name, rows in (("kept", kept), ("dropped", valid & ~kept)):
         turns = [turn for row in np.flatnonzero(rows) for turn in info.episodes[row].turns]

@@ -107,6 +107,22 @@ def smallest_prefix(order_by: Array, mass: Array, among: Array, *, share: float,
     return (before < threshold)[rank] & among
 
 
+def trained_rows(result: FilterResult, valid: Array) -> Array:
+    """Rollouts that are trained: valid ones of kept groups, those that a filter inside the groups left in.
+
+    Args:
+      result: of the filter.
+      valid: [P, G] bool.
+
+    Returns:
+      [P, G] bool, NumPy where both arguments are.
+    """
+    chex.assert_rank([result.keep, valid], [1, 2])
+    chex.assert_equal_shape_prefix([result.keep, valid], 1)
+    rows = valid & result.keep[:, None]
+    return rows if result.row_keep is None else rows & result.row_keep
+
+
 def build_result(keep: jax.Array, scores: Array, *, loss_scale: LossScale, rho: float = 1.0) -> FilterResult:
     """Fill in counts, mass and loss scale.
 

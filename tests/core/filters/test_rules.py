@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import jax
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from ragen_jax.core import filters
+from ragen_jax.core.filters.result import trained_rows
 from ragen_jax.core.scores import ScoreInputs, group_scores
 
 SCORES = np.array([0.0, 4.0, 1.0, 3.0, 0.0, 2.0, 5.0, 6.0], np.float32)
@@ -201,3 +203,13 @@ def test_golden_batches(golden_dir):
         assert kept(result) == sorted({row // group for row in case["kept_rows"]}), case
         compared.add(case["metric"])
     assert compared == {"reward_variance", "reward", "reward_sum", "length", "entropy", "entropy_variance"}
+
+
+def test_trained_rows_are_valid_rows_of_kept_groups_that_the_group_filter_left_in():
+    result = run("top_k_count", 1, scores=np.array([1.0, 2.0], np.float32))
+    valid = np.array([[True, True, True], [True, True, False]])
+    assert np.asarray(trained_rows(result, valid)).tolist() == [[False] * 3, [True, True, False]]
+    inside = dataclasses.replace(result, row_keep=np.array([[True] * 3, [False, True, True]]))
+    assert np.asarray(trained_rows(inside, valid)).tolist() == [[False] * 3, [False, True, False]]
+    with pytest.raises(AssertionError):
+        trained_rows(result, valid[:1])
