@@ -32,13 +32,19 @@ import numpy as np
 from experiments._env_policies import Act, Player, sheet
 from experiments._logging import log_to_stderr
 from experiments._main import run_main
+from experiments._options import read_options, whole_number
 from ragen_jax.envs import ENVS, TextEnv, make_env
+from ragen_jax.files import write_atomically
 from ragen_jax.report.statistics import wilson_interval
-from ragen_jax.training import json_lines
 
 FIRST_SEED = 10_000
 ORACLE = Player("oracle", lambda env, shown, rng: env.demonstrate(rng, skill=1.0).answer)
-LEAST = 2
+OPTIONS = {
+    "envs": "environments, comma separated (default: all that are installed)",
+    "n": "episodes a player, 2 or more (default 200)",
+    "save": "file for the numbers as JSON",
+    "json": "print the JSON object instead of the table",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,17 +71,17 @@ class Score:
 def main(argv: Sequence[str]) -> None:
     """Play all, print the table."""
     log_to_stderr()
-    given = _arguments(argv)
-    n = int(given["n"])
+    given = read_options(argv, options=OPTIONS, flags=("json",), doc=__doc__)
+    n = whole_number(given, "n", default=200, least=2)
     rows = []
     skipped = {}
-    for name in given["envs"].split(",") if given["envs"] else list(ENVS):
+    for name in given["envs"].split(",") if "envs" in given else list(ENVS):
         ENVS.check(name)
         try:
             probe = make_env(name)
             probe.reset(FIRST_SEED)
         except (ValueError, OSError) as error:  # a missing extra, or a server that is not there
-            if given["envs"]:
+            if "envs" in given:
                 raise
             skipped[name] = str(error).partition("\n")[0]
             continue
@@ -87,9 +93,9 @@ def main(argv: Sequence[str]) -> None:
         "skipped": skipped,
     }
     text = json.dumps(record, indent=1, allow_nan=False) + "\n"
-    if given["save"]:
-        json_lines.write_atomically(Path(given["save"]), text)
-    sys.stdout.write(text if given["json"] else table(rows, skipped))
+    if "save" in given:
+        write_atomically(Path(given["save"]), text)
+    sys.stdout.write(text if "json" in given else table(rows, skipped))
 
 
 def report(name: str, n: int) -> dict[str, Any]:
@@ -213,24 +219,6 @@ def _round(value: float) -> float:
 
 def _order(level: int | str) -> tuple[int, str]:
     return (level, "") if isinstance(level, int) else (0, level)
-
-
-def _arguments(argv: Sequence[str]) -> dict[str, str]:
-    given = {"envs": "", "n": "200", "save": "", "json": ""}
-    for token in argv:
-        key, equals, text = token.removeprefix("--").partition("=")
-        if token in ("--help", "-h"):
-            sys.stdout.write(f"{__doc__}\n")
-            raise SystemExit(0)
-        if token == "--json":
-            given["json"] = "true"
-        elif equals and key in given and key != "json":
-            given[key] = text
-        else:
-            raise ValueError(f"{token!r}: use envs=a,b n=200 save=FILE --json")
-    if not given["n"].isdecimal() or int(given["n"]) < LEAST:
-        raise ValueError(f"n={given['n']}: use a whole number of {LEAST} or more")
-    return given
 
 
 if __name__ == "__main__":

@@ -27,13 +27,13 @@ from experiments._main import run_main
 from ragen_jax.config import Config, content_hash, flatten, parse, validate
 from ragen_jax.config.cli import section_help
 from ragen_jax.config.serial import read_config
+from ragen_jax.files import write_atomically
 from ragen_jax.learner.checkpoint import Checkpointer
 from ragen_jax.models.sharding import shardings
 from ragen_jax.report.statistics import mean_interval
 from ragen_jax.rollout.episodes import Episode
-from ragen_jax.training import json_lines
 from ragen_jax.training.build import build, run_params
-from ragen_jax.training.compile_counter import configure_compilation_cache
+from ragen_jax.training.compilation_cache import configure_compilation_cache
 from ragen_jax.training.evaluate import validate_policy
 from ragen_jax.training.run_folder import RunFolder
 from ragen_jax.training.writers import clean
@@ -184,7 +184,7 @@ def write(run: RunFolder, record: dict[str, Any]) -> Path:
     path = run.evaluations / f"step{record['step']}-{content_hash(record['settings'])}.json"
     path.parent.mkdir(exist_ok=True)
     text = json.dumps({**record, "metrics": clean(record["metrics"])}, indent=1, allow_nan=False)
-    json_lines.write_atomically(path, text + "\n")
+    write_atomically(path, text + "\n")
     return path
 
 

@@ -21,12 +21,13 @@ import numpy as np
 
 from experiments._logging import log_to_stderr
 from experiments._main import run_main
+from experiments._options import whole_number
 from ragen_jax.config import Config, parse
 from ragen_jax.core.dispersion import HELPED, HURT, LEAST_PROMPTS, preflight_verdict
 from ragen_jax.core.grouping import group_variance, is_flat
-from ragen_jax.training import json_lines
+from ragen_jax.files import write_atomically
 from ragen_jax.training.build import build
-from ragen_jax.training.compile_counter import configure_compilation_cache
+from ragen_jax.training.compilation_cache import configure_compilation_cache
 from ragen_jax.training.score_inputs import filter_rewards
 
 OWN = {
@@ -40,14 +41,12 @@ def main(argv: Sequence[str]) -> None:
     log_to_stderr()
     configure_compilation_cache()
     parsed = parse(argv, default_presets=("frozen_lake_tiny", "grpo", "no_filter", "quickstart"), own=OWN)
-    prompts = parsed.rest.get("prompts", str(LEAST_PROMPTS))
-    if not prompts.isdecimal() or int(prompts) < LEAST_PROMPTS:
-        raise ValueError(f"prompts={prompts}: use a whole number of {LEAST_PROMPTS} or more")
-    record = preflight(parsed.config, prompts=int(prompts))
+    prompts = whole_number(parsed.rest, "prompts", default=LEAST_PROMPTS, least=LEAST_PROMPTS)
+    record = preflight(parsed.config, prompts=prompts)
     record["command"] = shlex.join(["python", "-m", "experiments.preflight", *argv])
     text = json.dumps(record, indent=1, allow_nan=False) + "\n"
     if "save" in parsed.rest:
-        json_lines.write_atomically(Path(parsed.rest["save"]), text)
+        write_atomically(Path(parsed.rest["save"]), text)
     sys.stdout.write(text)
 
 

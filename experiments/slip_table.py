@@ -23,23 +23,31 @@ import numpy as np
 
 from experiments._env_policies import sheet
 from experiments._main import run_main
+from experiments._options import read_options, whole_number
 from experiments.env_report import FIRST_SEED, ORACLE, play
 from ragen_jax.envs.frozen_lake.env import FrozenLake, FrozenLakeConfig
-from ragen_jax.training import json_lines
+from ragen_jax.files import write_atomically
 
 PLAYED = ("solver", "random")
 SLIPS = (0.0, 0.02, 0.1, 0.2, 0.35, 0.5, 2 / 3, 0.8, 1.0)
+OPTIONS = {
+    "slips": "slip rates, comma separated (default: nine from 0 to 1)",
+    "n": "lakes a row (default 200)",
+    "save": "file for the numbers as JSON",
+    "json": "print the JSON object instead of the table",
+}
 
 
 def main(argv: Sequence[str]) -> None:
     """Play, print, save."""
-    slips, n, as_json, save = _arguments(argv)
-    rows = [row(slip, n) for slip in slips]
+    given = read_options(argv, options=OPTIONS, flags=("json",), doc=__doc__)
+    n = whole_number(given, "n", default=200, least=1)
+    rows = [row(slip, n) for slip in (_slips(given["slips"]) if "slips" in given else SLIPS)]
     record = {"command": shlex.join(["python", "-m", "experiments.slip_table", *argv]), "lakes": n, "rows": rows}
     text = json.dumps(record, indent=1, allow_nan=False) + "\n"
-    if save:
-        json_lines.write_atomically(Path(save), text)
-    sys.stdout.write(text if as_json else table(rows))
+    if "save" in given:
+        write_atomically(Path(given["save"]), text)
+    sys.stdout.write(text if "json" in given else table(rows))
 
 
 def row(slip: float, n: int) -> dict[str, Any]:
@@ -65,27 +73,11 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _arguments(argv: Sequence[str]) -> tuple[tuple[float, ...], int, bool, str]:
-    slips: tuple[float, ...] = SLIPS
-    n, as_json, save = "200", False, ""
-    for token in argv:
-        key, _, text = token.removeprefix("--").partition("=")
-        if token in ("--help", "-h"):
-            sys.stdout.write(f"{__doc__}\n")
-            raise SystemExit(0)
-        if token == "--json":
-            as_json = True
-        elif key == "slips":
-            slips = tuple(float(part) for part in text.split(","))
-        elif key == "n":
-            n = text
-        elif key == "save" and text:
-            save = text
-        else:
-            raise ValueError(f"{token!r}: use slips=0.0,0.5 n=200 save=FILE --json")
-    if not n.isdecimal() or int(n) < 1:
-        raise ValueError(f"n={n}: use a whole number of 1 or more")
-    return slips, int(n), as_json, save
+def _slips(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise ValueError(f"slips={text}: use numbers between 0 and 1, comma separated") from error
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from experiments._logging import log_to_stderr
 from experiments._main import run_main
 from ragen_jax.config import parse
 from ragen_jax.training.build import build
-from ragen_jax.training.compile_counter import configure_compilation_cache
+from ragen_jax.training.compilation_cache import configure_compilation_cache
 from ragen_jax.training.evaluate import validate_policy
 from ragen_jax.training.policies import warm_start_key
 from ragen_jax.training.warm_start import save_policy

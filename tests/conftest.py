@@ -5,32 +5,15 @@ The environment variables must be set before jax is imported, so this file sets 
 
 from __future__ import annotations
 
-import hashlib
-import importlib.metadata
 import os
-import platform
 from pathlib import Path
 
 import hypothesis
 import pytest
 
+from ragen_jax.cache import cache_folder, compiler_and_processor
+
 DEVICES = 4
-
-
-def _cpu_identity() -> str:
-    """Text that changes with the processor: compiled CPU programs must not travel to another kind."""
-    cpuinfo = Path("/proc/cpuinfo")
-    if not cpuinfo.exists():
-        return f"{platform.machine()} {platform.processor()}"
-    lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
-    return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
-
-
-def _cache_folder() -> Path:
-    """Folder of compiled programs under the user's cache folder, one per jaxlib version and processor."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    identity = hashlib.sha256(_cpu_identity().encode()).hexdigest()[:12]
-    return base / "ragen_jax" / "test_compilations" / f"{importlib.metadata.version('jaxlib')}-{identity}"
 
 
 os.environ["JAX_PLATFORMS"] = os.environ.get("RAGEN_TEST_PLATFORM", "cpu")
@@ -42,7 +25,7 @@ os.environ["XLA_FLAGS"] = " ".join(
         "--xla_cpu_collective_call_terminate_timeout_seconds=600",
     ]
 ).strip()
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_cache_folder()))
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder() / "test_compilations" / compiler_and_processor()))
 os.environ.setdefault("RAGEN_COMPILATION_CACHE", os.environ["JAX_COMPILATION_CACHE_DIR"])  # for runs inside tests
 # The thresholds of jax (one second, any size) would leave out nearly all of the tests' small programs.
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from ragen_jax.cache import cache_folder
+
 Row = TypeVar("Row")
 
 EMBEDDED, PATH, DATA_DIR, CACHE = "embedded", "path", "data_dir", "cache"
@@ -54,13 +56,6 @@ class DataSet(Generic[Row]):
 
     rows: tuple[Row, ...]
     source: DataSource
-
-
-def cache_folder() -> Path:
-    """Folder for data sets that a user has fetched: RAGEN_CACHE_DIR, or ``ragen_jax`` in the user's cache."""
-    chosen = os.environ.get("RAGEN_CACHE_DIR")
-    base = os.environ.get("XDG_CACHE_HOME")
-    return Path(chosen) if chosen else (Path(base) if base else Path.home() / ".cache") / "ragen_jax"
 
 
 def locate(path: str, *, option: str, below: str = "", folder: bool = False) -> tuple[str, Path] | None:

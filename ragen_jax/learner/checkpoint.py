@@ -21,6 +21,8 @@ from typing import Any, Self
 import jax
 from jax.experimental import multihost_utils
 
+from ragen_jax.files import write_atomically
+
 _LOG = logging.getLogger(__name__)
 _MANIFEST = "manifest.json"
 _MANIFEST_VERSION = 1
@@ -247,12 +249,7 @@ def _write_manifest(folder: Path, step: int, leaves: Mapping[str, str]) -> None:
                 record["sha256"] = _sha256(path)
             files[path.relative_to(folder).as_posix()] = record
     manifest = {"version": _MANIFEST_VERSION, "step": step, "leaves": dict(leaves), "files": files}
-    draft = folder / f"{_MANIFEST}.tmp"
-    with draft.open("w") as stream:
-        json.dump(manifest, stream, indent=1)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(folder / _MANIFEST)
+    write_atomically(folder / _MANIFEST, json.dumps(manifest, indent=1))
 
 
 def _difference(folder: Path, files: Mapping[str, Mapping[str, Any]]) -> str | None:

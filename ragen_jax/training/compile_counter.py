@@ -1,23 +1,15 @@
-"""Counts compilations, and keeps compiled programs between processes."""
+"""Counts compilations."""
 
 from __future__ import annotations
 
 import collections
-import hashlib
-import importlib.metadata
-import logging
-import os
-import platform
 import threading
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import jax
 
-_LOG = logging.getLogger(__name__)
 _COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"
-CACHE_VARIABLE = "RAGEN_COMPILATION_CACHE"
 
 
 class CompileCounter:
@@ -58,47 +50,3 @@ class CompileCounter:
             with self._lock:
                 self.by_program[str(kwargs.get("fun_name", "unnamed"))] += 1
                 self.seconds += duration_secs
-
-
-def configure_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path | None:
-    """Keep compiled programs in a folder, so that the next process loads instead of compiling.
-
-    Small programs are kept too; jax's own thresholds (one second) would leave most of ours out. Set the environment
-    variable ``RAGEN_COMPILATION_CACHE`` to a folder to move the cache, or to "off" to do without.
-
-    Args:
-      folder: where to keep them; None takes the environment variable, else the user's cache folder, where each jaxlib
-        version and each kind of processor has its own.
-
-    Returns:
-      The folder in use, or None when the cache is off or the folder cannot be made (then a warning is logged).
-    """
-    chosen = os.environ.get(CACHE_VARIABLE) if folder is None else os.fspath(folder)
-    if chosen == "off":
-        return None
-    path = Path(chosen).absolute() if chosen else _user_cache()
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        _LOG.warning("no compilation cache: %s cannot be made (%s); set %s", path, error.strerror, CACHE_VARIABLE)
-        return None
-    jax.config.update("jax_compilation_cache_dir", str(path))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    return path
-
-
-def _user_cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    root = Path(base) if base else Path.home() / ".cache"
-    return root / "ragen_jax" / "compilations" / f"{importlib.metadata.version('jaxlib')}-{_processor()}"
-
-
-def _processor() -> str:
-    """Short hash of the processor's features: a program compiled for one kind may crash on another."""
-    text = f"{platform.machine()} {platform.processor()}"
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
-        text += "".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
-    return hashlib.sha256(text.encode()).hexdigest()[:12]

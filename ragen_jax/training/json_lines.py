@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from ragen_jax.files import write_atomically
 
 _LOG = logging.getLogger(__name__)
 
@@ -51,16 +52,6 @@ def keep_rows(path: Path, wanted: Callable[[dict[str, Any]], bool]) -> None:
     """Drop the rows that are not wanted, atomically; a missing file stays missing."""
     if path.exists():
         write_rows(path, [row for row in read_rows(path) if wanted(row)])
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that a reader or a crash sees either the old content or the new one."""
-    draft = path.with_name(path.name + ".tmp")
-    with draft.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(path)
 
 
 def _line(row: Mapping[str, Any]) -> str:

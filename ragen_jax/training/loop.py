@@ -22,7 +22,8 @@ from ragen_jax.rollout.episodes import Episode, Rollout
 from ragen_jax.rollout.queue import ActorThread
 from ragen_jax.training import early_stop, json_lines, monitor
 from ragen_jax.training.build import Components, build, needs_initial
-from ragen_jax.training.compile_counter import CompileCounter, configure_compilation_cache
+from ragen_jax.training.compilation_cache import configure_compilation_cache
+from ragen_jax.training.compile_counter import CompileCounter
 from ragen_jax.training.console import Console
 from ragen_jax.training.data_record import data_metrics, data_sources
 from ragen_jax.training.evaluate import validate_policy

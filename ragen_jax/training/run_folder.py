@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from ragen_jax.files import write_atomically
 from ragen_jax.training import json_lines
 
 LAYOUT_VERSION = 1
@@ -102,9 +103,9 @@ class RunFolder:
         run.check_writable()
         run.tensorboard.mkdir()
         run.checkpoints.mkdir()
-        json_lines.write_atomically(run.config_file, config_json)
+        write_atomically(run.config_file, config_json)
         # run.json comes last: it is what makes this a run folder.
-        json_lines.write_atomically(run.run_file, json.dumps(_facts(metadata), indent=1) + "\n")
+        write_atomically(run.run_file, json.dumps(_facts(metadata), indent=1) + "\n")
         return run
 
     @classmethod
@@ -165,7 +166,7 @@ class RunFolder:
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``summary.json``, atomically."""
-        json_lines.write_atomically(self.summary_file, json.dumps(summary, indent=1, allow_nan=False) + "\n")
+        write_atomically(self.summary_file, json.dumps(summary, indent=1, allow_nan=False) + "\n")
 
     def summary(self) -> dict[str, Any]:
         """Content of ``summary.json``; ValueError when the run has not written it yet."""

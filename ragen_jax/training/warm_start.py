@@ -10,7 +10,6 @@ import dataclasses
 import functools
 import json
 import logging
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,9 +22,11 @@ import optax
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
+from ragen_jax.cache import cache_folder
 from ragen_jax.config.serial import content_hash
 from ragen_jax.envs import env_config, make_env
 from ragen_jax.envs.base import TextEnv
+from ragen_jax.files import replacing, write_atomically
 from ragen_jax.learner.score import ScoreConfig, response_log_probs
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.transformer import init_params
@@ -264,14 +265,14 @@ def warm_start(
       settings: recipe.
       show_rewards: the traces show rewards between turns, as the rollouts will (in full style).
       seed: of everything random.
-      cache: folder of cached policies; None uses the user's cache folder.
+      cache: folder of cached policies; None takes ``policies`` in the user's cache folder.
       say: is told about the progress in words.
 
     Returns:
       Parameters as a nested dict of NumPy arrays.
     """
     key = policy_key(env_name, options, model, chat, settings, show_rewards=show_rewards, seed=seed)
-    folder = (user_cache() if cache is None else cache) / f"{env_name}-{key}"
+    folder = (cache_folder() / "policies" if cache is None else cache) / f"{env_name}-{key}"
     if (folder / "policy.safetensors").exists():
         say(f"warm start from the cache: {folder}")
         return load_policy(folder, model)
@@ -299,20 +300,13 @@ def _solvable(options: dict[str, Any]) -> dict[str, Any]:
     return options | {name: 0.0 for name in ("locked_share", "unsolvable_share") if name in options}
 
 
-def user_cache() -> Path:
-    """Folder of cached warm starts."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "ragen_jax" / "policies"
-
-
 def save_policy(folder: Path, params: Params, facts: dict[str, Any]) -> None:
     """Write parameters as safetensors, and what made them as JSON, atomically."""
     folder.mkdir(parents=True, exist_ok=True)
     flat = {"/".join(path): np.ascontiguousarray(leaf) for path, leaf in _flatten(params)}
-    partial = folder / f"policy.{os.getpid()}.partial"
-    save_file(flat, partial)
-    (folder / "policy.json").write_text(json.dumps(facts, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    partial.replace(folder / "policy.safetensors")
+    write_atomically(folder / "policy.json", json.dumps(facts, indent=2, sort_keys=True) + "\n")
+    with replacing(folder / "policy.safetensors") as draft:  # the last file: its presence makes the folder a policy
+        save_file(flat, draft)
 
 
 def load_policy(folder: Path, model: ModelConfig) -> Params:

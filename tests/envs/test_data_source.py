@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from ragen_jax.cache import cache_folder
 from ragen_jax.envs import make_env
 from ragen_jax.envs.data_source import (
     DataSet,
-    cache_folder,
     load_rows,
     locate,
     read_json_lines,
