@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from ragen_jax.config.schema import AlgorithmSection, Config, RewardSection
+from ragen_jax.config.schema import Config
+from ragen_jax.config.without_effect import without_effect
 from ragen_jax.registry import unknown_name
 
 logger = logging.getLogger(__name__)
@@ -38,14 +39,14 @@ def advantage(config: Config) -> Iterator[str]:
             "model.critic_preset=tiny-critic"
         )
     if name not in NEEDS_CRITIC:
-        yield from _without_effect(section, ("value_clip",), f"algorithm.advantage={name}, which has no critic")
+        yield from without_effect(config, ("algorithm.value_clip",), f"algorithm.advantage={name}, which has no critic")
     if name not in TOKEN_LEVEL and config.rollout.group_size < 2:
         yield (
             f"rollout.group_size={config.rollout.group_size} with algorithm.advantage={name}: a group-relative "
             "advantage needs at least 2 rollouts per prompt"
         )
-    unread = [option for option in _OPTIONS if option not in _READS.get(name, _OPTIONS)]
-    yield from _without_effect(section, unread, f"algorithm.advantage={name}, which does not read it")
+    unread = [f"algorithm.{option}" for option in _OPTIONS if option not in _READS.get(name, _OPTIONS)]
+    yield from without_effect(config, unread, f"algorithm.advantage={name}, which does not read it")
 
 
 def whitening(config: Config) -> Iterator[str]:
@@ -55,9 +56,9 @@ def whitening(config: Config) -> Iterator[str]:
     section = config.algorithm
     if section.advantage not in WHITENED:
         other = f"algorithm.advantage={section.advantage}, which is not whitened"
-        yield from _without_effect(section, ("whiten", "whiten_over"), other)
+        yield from without_effect(config, ("algorithm.whiten", "algorithm.whiten_over"), other)
     elif not section.whiten:
-        yield from _without_effect(section, ("whiten_over",), "algorithm.whiten=False")
+        yield from without_effect(config, ("algorithm.whiten_over",), "algorithm.whiten=False")
     if section.center_tokens and section.advantage in WHITENED:
         yield (
             f"algorithm.center_tokens=True with algorithm.advantage={section.advantage}: it corrects the token weight "
@@ -76,7 +77,8 @@ def loss(config: Config) -> Iterator[str]:
     if section.clip_dual != 0 and section.clip_dual <= 1:
         yield f"algorithm.clip_dual={section.clip_dual} must be above 1, or 0 to switch it off"
     if section.kl_coef == 0:
-        yield from _without_effect(section, ("kl_estimator", "kl_target"), "algorithm.kl_coef=0; set a coefficient")
+        unread = ("algorithm.kl_estimator", "algorithm.kl_target")
+        yield from without_effect(config, unread, "algorithm.kl_coef=0", fix="set a coefficient")
     if section.kl_coef and section.kl_target == "reward" and section.advantage == "bi_level_gae":
         yield (
             "algorithm.kl_target=reward with algorithm.advantage=bi_level_gae: that estimator credits whole turns with "
@@ -95,7 +97,7 @@ def rewards(config: Config) -> Iterator[str]:
     """Normalisation and length penalty."""
     reward, section, group = config.reward, config.algorithm, config.rollout.group_size
     if reward.normalize == "identity":
-        yield from _without_effect(reward, ("grouping",), "reward.normalize=identity")
+        yield from without_effect(config, ("reward.grouping",), "reward.normalize=identity")
     elif reward.grouping == "group" and group < 2:
         yield (
             f"rollout.group_size={group} with reward.normalize={reward.normalize} and reward.grouping=group: a group "
@@ -116,21 +118,7 @@ def rewards(config: Config) -> Iterator[str]:
     if reward.overlong_penalty <= 0:
         yield f"reward.overlong_penalty={reward.overlong_penalty} is subtracted and must be above 0"
     elif not reward.overlong_buffer:
-        yield from _without_effect(reward, ("overlong_penalty",), "reward.overlong_buffer=0")
-
-
-def refill(config: Config) -> Iterator[str]:
-    """Dynamic sampling."""
-    section = config.filter
-    if section.refill and section.rule != "nonzero":
-        yield (
-            f"filter.refill=True with filter.rule={section.rule}: groups are gathered from several batches, so the "
-            "rule must judge each group by itself; use filter.rule=nonzero"
-        )
-    if section.refill and section.max_attempts < 2:
-        yield (
-            f"filter.refill=True has no effect with filter.max_attempts={section.max_attempts}; allow 2 or more batches"
-        )
+        yield from without_effect(config, ("reward.overlong_penalty",), "reward.overlong_buffer=0")
 
 
 def warn(config: Config) -> None:
@@ -168,16 +156,4 @@ def _advantage_undoes(config: Config) -> bool:
     return (name == "grpo" and section.normalize_by_std) or (name == "reinforce_plus_plus_baseline" and whitened)
 
 
-def _without_effect(
-    section: AlgorithmSection | RewardSection, fields: tuple[str, ...] | list[str], other: str
-) -> Iterator[str]:
-    """One sentence per field that differs from its default."""
-    prefix = "algorithm" if isinstance(section, AlgorithmSection) else "reward"
-    default = type(section)()
-    for field in fields:
-        value, usual = getattr(section, field), getattr(default, field)
-        if value != usual:
-            yield f"{prefix}.{field}={value} has no effect with {other}; leave it at {usual}"
-
-
-ALGORITHM_RULES = (advantage, whitening, loss, rewards, refill)
+ALGORITHM_RULES = (advantage, whitening, loss, rewards)

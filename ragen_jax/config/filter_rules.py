@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ragen_jax.config.schema import Config, FilterSection
+from ragen_jax.config.without_effect import without_effect
 from ragen_jax.registry import unknown_name
 
 MASS_RULES = ("top_p", "reverse_top_p")
-_DEFAULT = FilterSection()
 
 
 def filter_problems(config: Config) -> Iterator[str]:
@@ -24,10 +24,11 @@ def filter_problems(config: Config) -> Iterator[str]:
         yield f"filter.score: {unknown_name('score', section.score, SCORES)}"
         return
     yield from _value(config)
-    yield from _without_rule(section)
-    yield from _mass(section)
-    yield from _loss_scale(section)
+    yield from _without_rule(config)
+    yield from _mass(config)
+    yield from _loss_scale(config)
     yield from _score(config)
+    yield from _refill(section)
     yield from _rollouts(config)
 
 
@@ -45,54 +46,44 @@ def _value(config: Config) -> Iterator[str]:
         )
 
 
-def _without_rule(section: FilterSection) -> Iterator[str]:
+def _without_rule(config: Config) -> Iterator[str]:
     """What rules that rank nothing do not read."""
-    rule = section.rule
+    rule = config.filter.rule
+    other = f"filter.rule={rule}"
     if rule in ("none", "nonzero"):
-        for name in ("value", "score"):
-            if getattr(section, name) != getattr(_DEFAULT, name):
-                yield (
-                    f"filter.{name}={getattr(section, name)} has no effect with filter.rule={rule}; name a rule that "
-                    "ranks, for example filter.rule=top_p"
-                )
-    if section.include_zero and rule in ("none", "nonzero", "quartile"):
-        yield f"filter.include_zero=True has no effect with filter.rule={rule}; use filter.include_zero=False"
-    if rule == "none" and (section.max_attempts > 1 or section.when_empty != "skip"):
+        fix = "name a rule that ranks, for example filter.rule=top_p"
+        yield from without_effect(config, ("filter.value", "filter.score"), other, fix=fix)
+    if rule in ("none", "nonzero", "quartile"):
+        yield from without_effect(config, ("filter.include_zero",), other)
+    if rule == "none":
+        unread = ("filter.max_attempts", "filter.when_empty", "filter.loss_scale")
+        fix = "name a rule (the preset no_filter resets the whole section)"
+        yield from without_effect(config, unread, f"{other}, which keeps every prompt", fix=fix)
+
+
+def _mass(config: Config) -> Iterator[str]:
+    section = config.filter
+    other = f"filter.rule={section.rule}"
+    if section.rule != "top_p":
+        yield from without_effect(config, ("filter.mass",), other, fix="use filter.rule=top_p")
+    if section.mass != "linear" and section.slack > 0:
         yield (
-            f"filter.max_attempts={section.max_attempts} and filter.when_empty={section.when_empty} have no effect "
-            "with filter.rule=none, which keeps every prompt; name a rule, for example filter.rule=top_p"
+            f"filter.slack={section.slack} is in units of the score, which filter.mass={section.mass} does not add up; "
+            "use filter.slack=0"
         )
+    if section.rule not in MASS_RULES:
+        yield from without_effect(config, ("filter.slack",), other)
 
 
-def _mass(section: FilterSection) -> Iterator[str]:
-    rule, mass = section.rule, section.mass
-    if mass != "linear" and rule != "top_p":
-        yield f"filter.mass={mass} has no effect with filter.rule={rule}; use filter.rule=top_p or filter.mass=linear"
-    if mass != "linear" and section.slack > 0:
-        yield (
-            f"filter.slack={section.slack} is in units of the score, which filter.mass={mass} does not add up; use "
-            "filter.slack=0"
-        )
-    if section.slack > 0 and rule not in MASS_RULES:
-        yield f"filter.slack={section.slack} has no effect with filter.rule={rule}; use filter.slack=0"
-
-
-def _loss_scale(section: FilterSection) -> Iterator[str]:
-    if section.loss_scale != "none" and section.rule == "none":
-        yield (
-            f"filter.loss_scale={section.loss_scale} has no effect with filter.rule=none; use filter.loss_scale=none "
-            "(the preset no_filter resets the whole section)"
-        )
+def _loss_scale(config: Config) -> Iterator[str]:
+    section = config.filter
     if section.loss_scale == "rho" and section.rule not in (*MASS_RULES, "none"):
         yield (
             f"filter.loss_scale=rho is the kept mass of {' or '.join(MASS_RULES)}, filter.rule={section.rule} has "
             "none; use filter.loss_scale=linear (the kept ratio) or none"
         )
-    if section.loss_scale == "none" and section.loss_scale_target != _DEFAULT.loss_scale_target:
-        yield (
-            f"filter.loss_scale_target={section.loss_scale_target} has no effect with filter.loss_scale=none; choose a "
-            "scale or leave the target out"
-        )
+    if section.loss_scale == "none":
+        yield from without_effect(config, ("filter.loss_scale_target",), "filter.loss_scale=none", fix="choose a scale")
 
 
 def _score(config: Config) -> Iterator[str]:
@@ -110,11 +101,9 @@ def _score(config: Config) -> Iterator[str]:
         )
     if score.needs == "replays":
         yield from _replays(config)
-    elif section.replays != _DEFAULT.replays:
-        yield (
-            f"filter.replays={section.replays} has no effect with filter.score={section.score}; use "
-            "filter.score=replayed_variance"
-        )
+    else:
+        fix = "use filter.score=replayed_variance"
+        yield from without_effect(config, ("filter.replays",), f"filter.score={section.score}", fix=fix)
 
 
 def _replays(config: Config) -> Iterator[str]:
@@ -138,6 +127,19 @@ def _replays(config: Config) -> Iterator[str]:
         yield (
             f"filter.score={score} with env.max_turns={turns}: later answers react to what has happened, so a stored "
             "plan of several turns cannot be replayed; use env.max_turns=1 or filter.score=reward_variance"
+        )
+
+
+def _refill(section: FilterSection) -> Iterator[str]:
+    """Dynamic sampling."""
+    if section.refill and section.rule != "nonzero":
+        yield (
+            f"filter.refill=True with filter.rule={section.rule}: groups are gathered from several batches, so the "
+            "rule must judge each group by itself; use filter.rule=nonzero"
+        )
+    if section.refill and section.max_attempts < 2:
+        yield (
+            f"filter.refill=True has no effect with filter.max_attempts={section.max_attempts}; allow 2 or more batches"
         )
 
 

@@ -16,6 +16,7 @@ from ragen_jax.config.algorithm_rules import ALGORITHM_RULES, warn
 from ragen_jax.config.filter_rules import filter_problems
 from ragen_jax.config.schema import Config
 from ragen_jax.config.serial import flatten
+from ragen_jax.config.without_effect import without_effect
 from ragen_jax.registry import unknown_name
 
 logger = logging.getLogger(__name__)
@@ -183,6 +184,8 @@ def _environment(config: Config) -> Iterator[str]:
             f"env.validation_percent={options.validation_percent} leaves one split without instances; use 1 to 99 "
             "(10 is the default)"
         )
+    if getattr(options, "render_images", False):
+        yield "env.render_images=True: a policy reads text, so the pictures would be drawn for nothing; leave it out"
     if env.step_timeout_s < options.longest_step_s:
         yield (
             f"env.step_timeout_s={env.step_timeout_s:g}: one step of {env.name} may take {options.longest_step_s:g} "
@@ -246,13 +249,12 @@ def _batches(config: Config) -> Iterator[str]:
 def _adapters(config: Config) -> Iterator[str]:
     from ragen_jax.models.lora import TARGETS
 
-    model, default = config.model, type(config.model)()
+    model = config.model
     if model.lora_rank < 0:
         yield f"model.lora_rank={model.lora_rank} is too small; use 0 (train everything) or a rank of 1 or more"
     if model.lora_rank == 0:
-        for name in ("lora_alpha", "lora_targets"):
-            if getattr(model, name) != getattr(default, name):
-                yield f"model.{name}={getattr(model, name)} has no effect with model.lora_rank=0; set a rank"
+        unread = ("model.lora_alpha", "model.lora_targets")
+        yield from without_effect(config, unread, "model.lora_rank=0", fix="set a rank")
         return
     if model.lora_alpha <= 0:
         yield f"model.lora_alpha={model.lora_alpha} must be above 0"
@@ -310,11 +312,9 @@ def _collapse(config: Config) -> Iterator[str]:
     section, prompts = config.collapse, config.rollout.prompts
     if section.scorer not in ("current", "initial") and not Path(section.scorer).is_dir():
         yield f"collapse.scorer={section.scorer} is no folder; use the path of one, current or initial"
-    if section.scorer != "current" and not section.every and not config.validation.collapse_samples:
-        yield (
-            f"collapse.scorer={section.scorer} has no effect with collapse.every=0 and validation.collapse_samples=0: "
-            "nothing is scored; use collapse.scorer=current"
-        )
+    if not section.every and not config.validation.collapse_samples:
+        other = "collapse.every=0 and validation.collapse_samples=0: nothing is scored"
+        yield from without_effect(config, ("collapse.scorer",), other)
     if section.columns in (1, 2):
         yield (
             f"collapse.columns={section.columns} leaves fewer than two other columns, whose draw then has no standard "
@@ -325,15 +325,12 @@ def _collapse(config: Config) -> Iterator[str]:
             f"collapse.columns={section.columns} is no sample of rollout.prompts={prompts}; use a smaller number, or 0 "
             "for all columns"
         )
-    for name in ("columns", "trajectory", "turn_uniform"):
-        if getattr(section, name) and not section.every:
-            yield f"collapse.{name}={getattr(section, name)} has no effect with collapse.every=0; set collapse.every"
-    samples, usual = section.trajectory_samples, type(section)().trajectory_samples
-    if samples != usual and not (section.trajectory or section.turn_uniform):
-        yield (
-            f"collapse.trajectory_samples={samples} has no effect with collapse.trajectory=False and "
-            f"collapse.turn_uniform=False; set one of them, or leave it at {usual}"
-        )
+    if not section.every:
+        unread = ("collapse.columns", "collapse.trajectory", "collapse.turn_uniform")
+        yield from without_effect(config, unread, "collapse.every=0", fix="set collapse.every")
+    if not (section.trajectory or section.turn_uniform):
+        other = "collapse.trajectory=False and collapse.turn_uniform=False"
+        yield from without_effect(config, ("collapse.trajectory_samples",), other, fix="set one of them")
 
 
 def _early_stop(config: Config) -> Iterator[str]:
@@ -353,8 +350,8 @@ def _early_stop(config: Config) -> Iterator[str]:
 
 def _alarm(config: Config) -> Iterator[str]:
     section, checkpoint = config.alarm, config.checkpoint
-    if section.stop and not section.repeated_share:
-        yield "alarm.stop=True has no effect with alarm.repeated_share=0; set a share, for example 0.5"
+    if not section.repeated_share:
+        yield from without_effect(config, ("alarm.stop",), "alarm.repeated_share=0", fix="set a share, for example 0.5")
     if section.stop and (checkpoint.keep < 2 or not checkpoint.every):
         yield (
             f"alarm.stop=True keeps the last checkpoint before the alarm, but checkpoint.keep={checkpoint.keep} and "
@@ -364,11 +361,10 @@ def _alarm(config: Config) -> Iterator[str]:
 
 
 def _probe(config: Config) -> Iterator[str]:
-    section, defaults = config.probe, type(config.probe)()
+    section = config.probe
     if not section.every:
-        for name in ("buckets", "edges", "mi_columns"):
-            if getattr(section, name) != getattr(defaults, name):
-                yield f"probe.{name}={getattr(section, name)} has no effect with probe.every=0; set probe.every"
+        unread = ("probe.buckets", "probe.edges", "probe.mi_columns")
+        yield from without_effect(config, unread, "probe.every=0", fix="set probe.every")
         return
     group, prompts = config.rollout.group_size, config.rollout.prompts
     if group < 4 or group % 2:
@@ -379,8 +375,8 @@ def _probe(config: Config) -> Iterator[str]:
     if section.edges:
         if any(low >= high for low, high in itertools.pairwise(section.edges)):
             yield f"probe.edges={section.edges} must ascend; sort them and leave out what stands twice"
-        if section.buckets != defaults.buckets:
-            yield f"probe.buckets={section.buckets} has no effect with probe.edges={section.edges}; use one of the two"
+        other = f"probe.edges={section.edges}"
+        yield from without_effect(config, ("probe.buckets",), other, fix="use one of the two")
     elif section.buckets > prompts:
         yield f"probe.buckets={section.buckets} is above rollout.prompts={prompts}; use at most one bucket per prompt"
     if section.mi_columns == 1 or section.mi_columns > prompts:
