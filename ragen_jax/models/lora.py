@@ -7,6 +7,7 @@ serves as the frozen reference of a KL term, and the optimiser keeps moments of 
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import jax
 import jax.numpy as jnp
@@ -45,10 +46,7 @@ def add_adapters(params: Params, key: jax.Array, *, rank: int, targets: tuple[st
     for name, name_key in zip(targets, jax.random.split(key, len(targets)), strict=True):
         weight = params["layers"][name]
         depth, inner, outer = weight.shape[0], *_axes(name, weight.shape[1:])
-        fan_in = 1
-        for size in inner:
-            fan_in *= size
-        first = jax.random.normal(name_key, (depth, *inner, rank), jnp.float32) * fan_in**-0.5
+        first = jax.random.normal(name_key, (depth, *inner, rank), jnp.float32) * math.prod(inner) ** -0.5
         adapters[f"{name}_a"] = first.astype(weight.dtype)
         adapters[f"{name}_b"] = jnp.zeros((depth, rank, *outer), weight.dtype)
     return {**params, "adapters": adapters}
