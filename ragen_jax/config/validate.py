@@ -112,8 +112,11 @@ def validate(config: Config) -> None:
     warn(config)
 
 
-def check_mesh(config: Config, device_count: int) -> None:
+def check_mesh(config: Config, device_count: int) -> int:
     """Refuse a mesh that the devices cannot form or over which the batch does not divide.
+
+    Returns:
+      Size of the data axis, also where ``mesh.data=0`` leaves it to the devices.
 
     Raises:
       ValueError: names the sizes and the fix.
@@ -139,6 +142,7 @@ def check_mesh(config: Config, device_count: int) -> None:
             f"micro_groups={config.micro_groups} is not a multiple of mesh.data={data} x mesh.fsdp={mesh.fsdp}; "
             f"use micro_groups={rows * math.ceil(config.micro_groups / rows)} or a smaller mesh"
         )
+    return data
 
 
 def _numbers(config: Config) -> Iterator[str]:

@@ -8,6 +8,7 @@ import typing
 from typing import Any
 
 from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv
+from ragen_jax.envs.options import check_separator_apart
 from ragen_jax.registry import Registry, unknown_name
 
 __all__ = [
@@ -76,6 +77,7 @@ def env_config(env: str | type[TextEnv], /, **overrides: Any) -> EnvConfig:
         if not _fits(value, known[field]):
             raise ValueError(f"{factory.name}: {field}={value!r} is not of type {_describe(known[field])}")
     config: EnvConfig = config_class(**overrides)
+    check_separator_apart(config.action_separator, factory.words(config))
     return config
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv, check_replay
-from ragen_jax.envs.data_files import refuse_changed
+from ragen_jax.envs.base import ONE_ACTION, Demonstration, EnvConfig, Observation, StepResult, TextEnv, check_replay
 from ragen_jax.envs.demonstrations import with_fillers
 from ragen_jax.envs.instances import dynamics_rng, layout_rng, replay_rng
+from ragen_jax.envs.options import refuse_changed
 from ragen_jax.envs.parsing import Actions, split_actions
 
 # (safe, risky). No name stands in both tables.
@@ -51,7 +51,7 @@ class BanditConfig(EnvConfig):
     """Options of the bandit.
 
     The splits are two tables of name pairs (12 for training, 8 for validation, in two orders each), not a content
-    hash; a changed ``validation_percent`` is refused.
+    hash.
 
     Attributes:
       safe_reward: reward of the safe arm, always.
@@ -62,6 +62,12 @@ class BanditConfig(EnvConfig):
         the letter, which a tiny policy can do for names that it has never met.
       shared_dynamics: all members of a group meet the same draw.
     """
+
+    fixed: ClassVar[Mapping[str, str]] = {
+        "validation_percent": "the splits are two tables of names",
+        "max_actions": "the first pull ends the episode",
+        **ONE_ACTION,
+    }
 
     max_turns: int = 1
     max_actions_per_turn: int = 1
@@ -76,14 +82,14 @@ class BanditConfig(EnvConfig):
     def __post_init__(self) -> None:
         """Refuse values outside their range."""
         super().__post_init__()
-        refuse_changed(self, ("validation_percent",), because="the splits are two tables of names")
-        for field in ("max_actions_per_turn", "max_actions"):
-            if getattr(self, field) != 1:
-                raise ValueError(f"{field}={getattr(self, field)}: a bandit episode is one pull, use 1")
         if self.choose_by not in ("name", "letter"):
             raise ValueError(f"choose_by={self.choose_by!r}: use 'name' or 'letter'")
         if not 0 <= self.risky_probability <= 1:
             raise ValueError(f"risky_probability={self.risky_probability}: use a probability, 0 to 1")
+        if self.risky_probability in (0, 1):
+            unpaid = "risky_reward" if self.risky_probability == 0 else "risky_else"
+            certain = f"risky_probability={self.risky_probability:g} leaves nothing to chance"
+            refuse_changed(self, (unpaid, "shared_dynamics"), because=certain)
 
 
 class Bandit(TextEnv):

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import reprlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ragen_jax.envs.data_source import DataSource
+from ragen_jax.envs.options import check_separator, refuse_changed
+
+ONE_ACTION = dict.fromkeys(("max_actions_per_turn", "action_separator"), "an answer is one action")
+"""``EnvConfig.fixed`` of an environment that takes the whole answer as one action."""
+ONE_ANSWER = dict.fromkeys(("max_turns", "max_actions", *ONE_ACTION), "the first answer ends the episode")
+"""``EnvConfig.fixed`` of an environment whose episode is one answer, taken whole."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,9 +37,10 @@ class Observation:
 class StepResult:
     """Outcome of one answer.
 
-    ``terminated``: the task itself ended (goal, hole, wrong final answer). ``truncated``: a budget ran out.
-    ``info`` always has ``success``, ``action_is_valid`` (every part of the answer was usable) and
-    ``action_is_effective`` (something changed), as bools; any other number in it becomes a metric.
+    ``reward`` is an ordinary number, see ``finite_number``. ``terminated``: the task itself ended (goal, hole, wrong
+    final answer). ``truncated``: a budget ran out. ``info`` always has ``success``, ``action_is_valid`` (every part of
+    the answer was usable) and ``action_is_effective`` (something changed), as bools; any other number in it becomes a
+    metric.
     """
 
     observation: Observation
@@ -45,6 +53,26 @@ class StepResult:
     def done(self) -> bool:
         """True when the episode is over."""
         return self.terminated or self.truncated
+
+
+def finite_number(name: str, value: Any) -> float:
+    """A reward or metric ``name`` of an environment as a float.
+
+    Raises:
+      ValueError: the value is no int or float of Python or NumPy (True and False are none), or not finite as a float.
+    """
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        shown = f"{reprlib.repr(value)} " if isinstance(value, (str, bool, np.bool_, type(None))) else ""
+        raise ValueError(f"{name} {shown}of type {type(value).__name__} is no number: use a float")
+    try:
+        number = float(value)
+    except OverflowError as error:
+        raise ValueError(
+            f"{name} of {int(value).bit_length()} bits is beyond every float: use a smaller one"
+        ) from error
+    if not math.isfinite(number):
+        raise ValueError(f"{name} {number} is not finite: use an ordinary number")
+    return number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +88,7 @@ class EnvConfig:
     """Options that every environment has; each environment's own frozen dataclass extends it.
 
     Attributes:
+      fixed: common options that this environment does not read, each with the reason; a changed one is refused.
       split: "train", "validation" or "all". An instance belongs to validation when the content hash of its canonical
         text, modulo 100, is below ``validation_percent``; resets draw again until the instance lies in the split.
       validation_percent: share of all instances that are validation instances.
@@ -69,6 +98,8 @@ class EnvConfig:
       max_actions: actions per episode; reaching it without an end truncates the episode.
       action_separator: stands between two actions of one answer; " " means any white space.
     """
+
+    fixed: ClassVar[Mapping[str, str]] = {}
 
     split: str = "train"
     validation_percent: int = 10
@@ -93,8 +124,11 @@ class EnvConfig:
         for field in ("max_turns", "max_actions_per_turn", "max_actions"):
             if getattr(self, field) < 1:
                 raise ValueError(f"{field}={getattr(self, field)}: use 1 or more")
-        if not self.action_separator:
-            raise ValueError("action_separator is empty: use '||' or ' '")
+        check_separator(self.action_separator)
+        for field, reason in self.fixed.items():
+            refuse_changed(self, (field,), because=reason)
+        if self.split == "all":
+            refuse_changed(self, ("validation_percent",), because="split='all' takes every instance")
 
     @property
     def longest_step_s(self) -> float:
@@ -129,6 +163,14 @@ class TextEnv(ABC):
     name: ClassVar[str]
     max_workers: ClassVar[int | None] = None
     config: EnvConfig
+
+    @classmethod
+    def words(cls, config: Any) -> tuple[str, ...]:
+        """Names of the actions, and symbols that observations and instructions use; a separator must differ from all.
+
+        Empty where an answer is one action.
+        """
+        return ()
 
     @abstractmethod
     def instructions(self) -> str:

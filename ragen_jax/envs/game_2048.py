@@ -118,6 +118,11 @@ class Game2048(TextEnv):
     name: ClassVar[str] = "game_2048"
     Config: ClassVar[type[Game2048Config]] = Game2048Config
 
+    @classmethod
+    def words(cls, config: Game2048Config) -> tuple[str, ...]:
+        """See ``TextEnv.words``; tiles are symbols."""
+        return (*ACTIONS, ".", *(str(2**power) for power in range(1, config.goal.bit_length())))
+
     def __init__(self, config: Game2048Config) -> None:
         """Make an environment that still has to be reset."""
         self.config: Game2048Config = config

@@ -126,6 +126,11 @@ class GymnaxEnv(TextEnv):
     task: ClassVar[str]
     survive: ClassVar[bool] = False
 
+    @classmethod
+    def words(cls, config: GymnaxConfig) -> tuple[str, ...]:
+        """See ``TextEnv.words``."""
+        return cls.actions
+
     def __init__(self, config: GymnaxConfig) -> None:
         """Load the game; it still has to be reset."""
         self.config: GymnaxConfig = config
@@ -267,6 +272,11 @@ class FourRooms(GymnaxEnv):
         "0 at the top left, and shows the map: # is a wall, P is you, G is the goal. A move against a wall leaves you "
         "where you are. The goal pays 1."
     )
+
+    @classmethod
+    def words(cls, config: GymnaxConfig) -> tuple[str, ...]:
+        """See ``TextEnv.words``."""
+        return (*cls.actions, "#", ".", "P", "G")
 
     def describe(self, state: Any) -> str:
         """Cells of player and goal, then the map."""

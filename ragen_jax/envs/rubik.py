@@ -171,6 +171,11 @@ class Rubik(TextEnv):
     name: ClassVar[str] = "rubik"
     Config: ClassVar[type[RubikConfig]] = RubikConfig
 
+    @classmethod
+    def words(cls, config: RubikConfig) -> tuple[str, ...]:
+        """See ``TextEnv.words``."""
+        return (*TURNS, *COLOURS)
+
     def __init__(self, config: RubikConfig) -> None:
         """Make an environment that still has to be reset."""
         self.config: RubikConfig = config

@@ -7,8 +7,8 @@ Rules for what goes wrong:
 * A reply cut at its token cap is not acted upon; the episode ends as truncated.
 * An observation is shown only if a full reply still fits behind it; else the episode ends as truncated before it, with
   its earlier turns and rewards. An episode whose turns are used up is truncated too.
-* A row whose environment failed is not valid. It keeps what it had until then. A reward that makes the return no
-  finite float32 number is such a failure.
+* A row whose environment failed is not valid. It keeps what it had until then. A reward or metric that is no finite
+  number, or makes the return no finite float32 number, is such a failure.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ragen_jax.envs.base import Observation, StepResult, TextEnv
+from ragen_jax.envs.base import Observation, StepResult, TextEnv, finite_number
 from ragen_jax.envs.parsing import parse_reply
 from ragen_jax.rollout.assemble import Row, assemble, pad_left, pad_right
 from ragen_jax.rollout.episodes import Episode, Rollout, RolloutInfo, TurnRecord
@@ -31,6 +31,7 @@ from ragen_jax.types import Responses
 
 logger = logging.getLogger(__name__)
 
+_NUMBERS = (int, float, np.integer, np.floating)  # what becomes a metric; Python's bool is an int
 _LARGEST_RETURN = float(np.finfo(np.float32).max)
 
 
@@ -134,7 +135,7 @@ def collect(
             where = (
                 f"environment {pool.envs[0].name!r}, seed {seeds[int(row) // pool.group_size]}, row {row}, turn {turn}"
             )
-            error = pool.errors[row] or _reward_error(results[row], players[row], where)
+            error = pool.errors[row] or _number_error(results[row], players[row].row.rewards, where)
             players[row].settle(results[row], error, format_penalty=format_penalty)
         next_ids = _show_next(players, chat, last_turn=turn + 1 == max_turns, room=max_context - max_new_tokens)
         if any(next_ids):
@@ -216,7 +217,7 @@ class _Player:
             self.terminated, self.truncated = result.terminated, result.truncated
         info = {"action_is_valid": False, "action_is_effective": False} if result is None else result.info
         for key, value in info.items():
-            if isinstance(value, (bool, int, float, np.number, np.bool_)) and key != "success":
+            if isinstance(value, (*_NUMBERS, np.bool_)) and key != "success":
                 self.metrics[key].append(float(value))
         well_formed = record.well_formed and valid_action
         penalty = 0.0 if well_formed else float(format_penalty)
@@ -261,11 +262,27 @@ def _show_next(players: Sequence[_Player], chat: ChatFormat, *, last_turn: bool,
     return shown
 
 
-def _reward_error(result: StepResult | None, player: _Player, where: str) -> str | None:
-    """What is wrong with the reward of a step, or None. NaN in a return would poison the update of every row."""
-    if result is None or abs(sum(player.row.rewards) + float(result.reward)) <= _LARGEST_RETURN:  # false for NaN
+def _number_error(result: StepResult | None, rewards: Sequence[float], where: str) -> str | None:
+    """What is wrong with the numbers of a step, or None. NaN in a return would poison the update of every row.
+
+    Args:
+      result: of the step; None when there was none.
+      rewards: what the row has earned so far.
+      where: environment, seed, row and turn, in words.
+    """
+    if result is None:
         return None
-    error = f"{where}: reward {result.reward} makes the return no finite float32 number"
+    try:
+        reward = finite_number("reward", result.reward)
+        for key, value in result.info.items():
+            if isinstance(value, _NUMBERS) and not isinstance(value, bool):
+                finite_number(key, value)
+    except ValueError as fault:
+        error = f"{where}: {fault}"
+    else:
+        if abs(sum(rewards) + reward) <= _LARGEST_RETURN:
+            return None
+        error = f"{where}: reward {reward} makes the return no finite float32 number"
     logger.warning("the row is invalid: %s", error)
     return error
 

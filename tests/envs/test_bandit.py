@@ -103,6 +103,20 @@ def test_impossible_options_are_refused(field: str, value: float) -> None:
         make_env("bandit", **{field: value})
 
 
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ({"risky_probability": 1.0, "risky_else": 0.5}, "risky_else=0.5 has no effect because risky_probability=1"),
+        ({"risky_probability": 0.0, "risky_reward": 0.5}, "risky_reward=0.5 has no effect because risky_probability=0"),
+        ({"risky_probability": 1.0, "shared_dynamics": True}, "shared_dynamics=True has no effect"),
+    ],
+)
+def test_options_of_a_sure_machine_are_refused(options: dict[str, object], refused: str) -> None:
+    with pytest.raises(ValueError, match=refused):
+        make_env("bandit", **options)
+    assert make_env("bandit", risky_probability=options["risky_probability"])
+
+
 def test_letters_choose_too() -> None:
     env = make_env("bandit", choose_by="letter", split="validation")
     for seed in range(20):

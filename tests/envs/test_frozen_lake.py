@@ -231,8 +231,11 @@ def test_formats(style: str) -> None:
     assert env.step("right").observation.text == FORMATS[style][1]
 
 
-@pytest.mark.parametrize("vocabulary", ["default", "ascii"])
-@pytest.mark.parametrize("style", ["grid", "coord", "grid_coord", "compact"])
+@pytest.mark.parametrize(
+    ("style", "vocabulary"),
+    [(style, "default") for style in ("grid", "coord", "grid_coord", "compact")]
+    + [("grid", "ascii"), ("grid_coord", "ascii")],
+)
 def test_the_legend_matches_the_board(style: str, vocabulary: str) -> None:
     """Every symbol and every coordinate bound of the instructions comes from the live config."""
     env = _env_on(SMALL, slip_rate=0.0, observation_format=style, vocabulary=vocabulary, max_actions_per_turn=4)

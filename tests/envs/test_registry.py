@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -16,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragen_jax
+from experiments._env_policies import sheet
 from ragen_jax.envs import ENVS, EnvConfig, TextEnv, env_config, make_env
 from ragen_jax.envs.instances import distinct_seeds
 from ragen_jax.envs.parsing import parse_reply
@@ -134,7 +137,8 @@ def test_validation_prompts_are_distinct_or_the_repeats_are_counted(name: str) -
 )
 @settings(max_examples=25, deadline=None)
 def test_any_answer_is_an_action_or_invalid(name: str, text: str, separator: str) -> None:
-    env = make(name, action_separator=separator)
+    options = {} if "action_separator" in env_config(name).fixed else {"action_separator": separator}
+    env = make(name, **options)
     env.reset(3)
     result = env.step(text)
     assert np.isfinite(result.reward)
@@ -255,3 +259,67 @@ def test_skip_malformed_needs_a_file(name: str, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("RAGEN_CACHE_DIR", str(tmp_path))
     with pytest.raises(ValueError, match="skip_malformed=True has no effect"):
         make(name, skip_malformed=True).reset(0)
+
+
+SHARED = ("shared_dynamics", "render_images", "observation_format", "vocabulary")
+"""Options of several environments, beside those of ``EnvConfig``."""
+OTHER_VALUES = {
+    "split": ["validation"],
+    "validation_percent": [60],
+    "instructions": ["terse"],
+    "action_separator": [" ", ";"],
+    "shared_dynamics": [True],
+    "render_images": [True],
+    "observation_format": ["grid", "coord", "grid_coord", "compact", "full"],
+    "vocabulary": ["ascii", "letters"],
+}
+
+
+def _behaviour(env: TextEnv, *, told: bool) -> list[object]:
+    """What a policy sees, and how its replies are taken: first states, then whole episodes of several ways to play."""
+    seen: list[object] = [env.instructions() if told else ""]
+    for seed in range(25):
+        observation = env.reset(seed, member=1)
+        seen.append((observation.text, observation.image is None))
+    noisy = {"frozen_lake": 40}.get(env.name, 3)  # slips are rare
+    for way in ("nonsense", "nothing", "random", "again", "several", "spaced"):
+        for seed in range(1 if env.name == "deepcoder" else noisy):
+            env.reset(seed, member=1)
+            rng, shown, done = np.random.default_rng(seed), "", False
+            first = env.demonstrate(rng, skill=1.0).answer
+            name = first.replace("||", " ").replace(";", " ").split(" ")[0]
+            answers = {"nonsense": "no such action", "nothing": "", "again": first}
+            answers |= {"several": "||".join([name] * 3), "spaced": " ".join([name] * 3)}
+            while not done:
+                result = env.step(answers[way] if way in answers else sheet(env.name).random.act(env, shown, rng))
+                done = result.done
+                seen.append((result.observation.text, result.reward, done, result.info["action_is_valid"]))
+    return seen
+
+
+@every_env
+def test_c42_every_common_option_has_an_effect_or_is_refused(name: str) -> None:
+    """Effect: another first state, or other results of the same answers; only the wording is told by instructions."""
+    usual = env_config(name)
+    changes = OTHER_VALUES | {
+        "max_turns": [usual.max_turns + 1],
+        "max_actions_per_turn": [usual.max_actions_per_turn + 1],
+        "max_actions": [usual.max_actions - 1 or 2],
+    }
+    options = [field.name for field in dataclasses.fields(EnvConfig)]
+    options += [option for option in SHARED if hasattr(usual, option)]
+    before = {told: _behaviour(make(name), told=told) for told in (True, False)}
+    refused = set()
+    for option in options:
+        for value in changes[option]:
+            if value == getattr(usual, option):
+                continue
+            told = option == "instructions"
+            try:
+                env = make(name, **{option: value})
+            except ValueError as error:
+                assert re.search(rf"\b{option}={re.escape(repr(value))}|max_solution_len=10", str(error)), error
+                refused.add(option)
+                continue
+            assert _behaviour(env, told=told) != before[told], f"{option}={value!r} changes nothing"
+    assert usual.fixed.keys() <= refused

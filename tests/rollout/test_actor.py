@@ -161,23 +161,90 @@ def test_failed_rows_are_invalid_and_the_others_go_on(chat: ChatFormat) -> None:
     assert rollout.info.episodes[0].success
 
 
-@pytest.mark.parametrize("broken", [float("nan"), float("-inf"), 1e39])
-def test_a_reward_that_is_not_finite_makes_its_row_invalid(chat: ChatFormat, broken: float) -> None:
-    class Broken(LinePool):
-        def step(self, answers):
-            results = super().step(answers)
-            if len(self.answers) == 2:
-                results[1] = dataclasses.replace(results[1], reward=broken)
-            return results
+class BrokenLater(LinePool):
+    """Row 1 gives odd numbers in its second turn."""
 
-    rollout, _ = play(chat, Broken(1, 2), lambda row, turn: MOVE, seeds=[3])
+    def __init__(self, change: dict[str, object]) -> None:
+        super().__init__(1, 2)
+        self.change = change
+
+    def step(self, answers):
+        results = super().step(answers)
+        if len(self.answers) == 2:
+            info = results[1].info | {name: value for name, value in self.change.items() if name != "reward"}
+            reward = self.change.get("reward", results[1].reward)
+            results[1] = dataclasses.replace(results[1], reward=reward, info=info)
+        return results
+
+
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [
+        (float("nan"), "reward nan is not finite"),
+        (float("-inf"), "reward -inf is not finite"),
+        (np.float64("nan"), "reward nan is not finite"),
+        (np.float32("inf"), "reward inf is not finite"),
+        (1e39, "reward 1e+39 makes the return no finite float32 number"),
+        (10**39, "reward 1e+39 makes"),
+        (10**400, "reward of 1329 bits is beyond every float"),
+        (-(10**5000), "reward of 16610 bits is beyond every float"),  # too long to be written as text
+        (True, "reward True of type bool is no number: use a float"),
+        (np.bool_(True), "of type bool is no number"),
+        (None, "reward None of type NoneType is no number"),
+        ("1.0", "reward '1.0' of type str is no number"),
+        ("x" * 10_000, "xxx' of type str is no number"),
+        (np.array(1.0), "reward of type ndarray is no number"),
+        (1 + 0j, "reward of type complex is no number"),
+        (np.complex64(1), "reward of type complex64 is no number"),
+        ([1.0], "reward of type list is no number"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_reward_that_is_no_finite_number_makes_its_row_invalid(chat: ChatFormat, broken: object, told: str) -> None:
+    rollout, _ = play(chat, BrokenLater({"reward": broken}), lambda row, turn: MOVE, seeds=[3])
     assert rollout.batch.valid.tolist() == [True, False]
     assert rollout.batch.returns.tolist() == [1.5, 0.25]  # what it had until then
     assert np.isfinite(rollout.batch.token_rewards).all()
-    for word in ("'line'", "seed 3", "row 1", "turn 1", str(broken)):
-        assert word in rollout.info.episodes[1].error
+    error = rollout.info.episodes[1].error
+    assert len(error) < 200
+    for word in ("environment 'line', seed 3, row 1, turn 1: ", told):
+        assert word in error
     assert len(rollout.info.episodes[1].turns) == 2
     assert rollout_metrics(rollout.info)["rollout/invalid_rows"] == 1
+
+
+@pytest.mark.parametrize(
+    "number", [2, 0.5, np.int32(2), np.float16(0.5), np.float32(-1), np.int64(10**12), np.uint8(3)]
+)
+def test_numbers_of_python_and_numpy_are_rewards(chat: ChatFormat, number: object) -> None:
+    rollout, _ = play(chat, BrokenLater({"reward": number}), lambda row, turn: MOVE, seeds=[3])
+    assert rollout.batch.valid.all()
+    record = rollout.info.episodes[1].turns[1]
+    assert type(record.reward) is float and record.reward == float(number)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (float("nan"), "speed nan is not finite"),
+        (np.float32("inf"), "speed inf is not finite"),
+        (10**400, "speed of 1329 bits is beyond every float"),
+    ],
+)
+def test_a_metric_that_is_not_finite_makes_its_row_invalid(chat: ChatFormat, value: object, told: str) -> None:
+    rollout, _ = play(chat, BrokenLater({"speed": value}), lambda row, turn: MOVE, seeds=[3])
+    assert rollout.batch.valid.tolist() == [True, False]
+    assert f"row 1, turn 1: {told}" in rollout.info.episodes[1].error
+    assert "speed" not in rollout.info.episodes[1].metrics
+
+
+def test_what_is_no_number_is_no_metric(chat: ChatFormat) -> None:
+    extra = {"note": "x", "nothing": None, "plan": (1, 2), "odd": np.bool_(True), "whole": np.int8(3)}
+    rollout, _ = play(chat, BrokenLater(extra), lambda row, turn: MOVE, seeds=[3])
+    assert rollout.batch.valid.all()
+    metrics = rollout.info.episodes[1].metrics
+    assert (metrics["odd"], metrics["whole"]) == (1.0, 3.0)
+    assert not {"note", "nothing", "plan"} & metrics.keys()
 
 
 def test_full_style_shows_turn_and_reward(chat: ChatFormat) -> None:

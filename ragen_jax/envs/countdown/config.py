@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
-from ragen_jax.envs.base import EnvConfig
+from ragen_jax.envs.base import ONE_ANSWER, EnvConfig
 from ragen_jax.envs.countdown.solver import MAX_NUMBERS
-from ragen_jax.envs.data_files import refuse_changed
+from ragen_jax.envs.options import refuse_changed
 
 FORMATS = ("full", "compact")
 OPS_FILTERS = ("any", "additive", "needs_muldiv")
@@ -36,6 +38,8 @@ class CountdownConfig(EnvConfig):
       observation_format: "full", or "compact" (one short line, for tiny policies).
     """
 
+    fixed: ClassVar[Mapping[str, str]] = ONE_ANSWER
+
     max_turns: int = 1
     max_actions_per_turn: int = 1
     max_actions: int = 1
@@ -55,9 +59,6 @@ class CountdownConfig(EnvConfig):
     def __post_init__(self) -> None:
         """Refuse values outside their range."""
         super().__post_init__()
-        for field in ("max_turns", "max_actions_per_turn", "max_actions"):
-            if getattr(self, field) != 1:
-                raise ValueError(f"{field}={getattr(self, field)}: countdown ends with its first answer, use 1")
         if self.observation_format not in FORMATS:
             raise ValueError(f"observation_format={self.observation_format!r}: use one of {', '.join(FORMATS)}")
         if self.ops_filter not in OPS_FILTERS:

@@ -19,8 +19,9 @@ _EXACT = 2**53  # whole numbers below this are the same as floats and as integer
 def same_value(expected: Any, got: Any) -> bool:
     """Equality of two values in the form of ``runner.pack``, with a tolerance where the expected number is a float.
 
-    An expected integer must be met exactly. Members of sets and keys of dicts are compared exactly too. The time is
-    that of sorting the text of the values.
+    An expected integer must be met exactly. Numbers are equal as in Python, whatever their type: 1, 1.0 and True are,
+    0.0 and -0.0 too; but an expected NaN is met by a NaN, since no program could pass otherwise. Members of sets and
+    keys of dicts are compared exactly. The time is that of sorting the text of the values.
 
     Args:
       expected: what is right.
@@ -95,6 +96,8 @@ def _same_word(expected: str, got: str) -> bool:
 
 
 def _near(expected: float, got: float) -> bool:
+    if math.isnan(expected):
+        return got != got  # only a NaN differs from itself
     try:
         return math.isclose(expected, got, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
     except OverflowError:  # an integer beyond every float

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
-from ragen_jax.envs.base import EnvConfig
-from ragen_jax.envs.data_files import refuse_changed
+from ragen_jax.envs.base import ONE_ANSWER, EnvConfig
 from ragen_jax.envs.deepcoder.process import wall_limit_s
 from ragen_jax.envs.deepcoder.sandbox import TIERS
+from ragen_jax.envs.options import refuse_changed
 
 DATASETS = ("deepcoder", "exercism", "human_eval")
 REWARDS = ("all", "fraction")
@@ -34,6 +36,8 @@ class DeepCoderConfig(EnvConfig):
       max_program_bytes: a longer answer is not run.
     """
 
+    fixed: ClassVar[Mapping[str, str]] = ONE_ANSWER
+
     max_turns: int = 1
     max_actions_per_turn: int = 1
     max_actions: int = 1
@@ -57,9 +61,6 @@ class DeepCoderConfig(EnvConfig):
     def __post_init__(self) -> None:
         """Refuse values outside their range."""
         super().__post_init__()
-        for field in ("max_turns", "max_actions_per_turn", "max_actions"):
-            if getattr(self, field) != 1:
-                raise ValueError(f"{field}={getattr(self, field)}: deepcoder ends with its first answer, use 1")
         for field, known in (("dataset", DATASETS), ("sandbox", TIERS), ("reward", REWARDS)):
             if getattr(self, field) not in known:
                 raise ValueError(f"{field}={getattr(self, field)!r}: use one of {', '.join(known)}")

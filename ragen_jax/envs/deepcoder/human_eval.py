@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ragen_jax.envs.data_source import text_field
 from ragen_jax.envs.deepcoder.problem import FUNCTIONAL, HiddenTest, Problem
 from ragen_jax.envs.deepcoder.runner import pack
 from ragen_jax.envs.text import neutralise
@@ -41,7 +42,10 @@ def package_file() -> Path:
 
 
 def read(path: Path) -> Iterator[tuple[int, Any]]:
-    """Records with at least ``MIN_TESTS`` tests that compare a call on literal arguments with a literal value."""
+    """Records with at least ``MIN_TESTS`` tests that compare a call on literal arguments with a literal value.
+
+    An assert that the value is true or false asks for True or False (or 1 or 0, which equal them), nothing else.
+    """
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for number, line in enumerate(lines, start=1):
             record = json.loads(line)
@@ -52,15 +56,15 @@ def read(path: Path) -> Iterator[tuple[int, Any]]:
 
 def convert(record: Any) -> Problem:
     """The problem of a record."""
-    prompt = str(record["prompt"])
+    prompt = text_field(record, "prompt")
     return Problem(
-        name=str(record["task_id"]),
+        name=text_field(record, "task_id"),
         statement="Complete the function.",
         kind=FUNCTIONAL,
-        function=str(record["entry_point"]),
+        function=text_field(record, "entry_point"),
         tests=record["tests"],
         starter_code=neutralise(prompt).rstrip(),
-        solution=prompt + str(record["canonical_solution"]),
+        solution=prompt + text_field(record, "canonical_solution"),
     )
 
 

@@ -10,11 +10,11 @@ from typing import ClassVar
 import numpy as np
 
 from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv, check_replay
-from ragen_jax.envs.data_files import refuse_changed
 from ragen_jax.envs.demonstrations import join_actions, with_fillers
 from ragen_jax.envs.frozen_lake import views
 from ragen_jax.envs.frozen_lake.lake import ACTIONS, Cell, Lake, TransitionTable, draw_lake, transition_table, walk
 from ragen_jax.envs.instances import draw_instance, dynamics_rng, replay_rng
+from ragen_jax.envs.options import refuse_changed
 from ragen_jax.envs.parsing import split_actions
 
 MAX_SIZE = 32
@@ -71,6 +71,9 @@ class FrozenLakeConfig(EnvConfig):
             raise ValueError(f"observation_format={self.observation_format!r}: use one of {', '.join(views.FORMATS)}")
         if self.vocabulary not in views.VOCABULARIES:
             raise ValueError(f"vocabulary={self.vocabulary!r}: use one of {', '.join(views.VOCABULARIES)}")
+        if "grid" not in self.observation_format:
+            drawn = f"observation_format={self.observation_format!r} draws no grid"
+            refuse_changed(self, ("vocabulary",), because=drawn)
 
 
 @lru_cache(maxsize=4096)
@@ -115,6 +118,11 @@ class FrozenLake(TextEnv):
 
     name: ClassVar[str] = "frozen_lake"
     Config: ClassVar[type[FrozenLakeConfig]] = FrozenLakeConfig
+
+    @classmethod
+    def words(cls, config: FrozenLakeConfig) -> tuple[str, ...]:
+        """See ``TextEnv.words``."""
+        return ACTIONS + views.symbols(style=config.observation_format, vocabulary=config.vocabulary)
 
     def __init__(self, config: FrozenLakeConfig) -> None:
         """Make an environment that still has to be reset."""

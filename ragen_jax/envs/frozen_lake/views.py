@@ -46,6 +46,13 @@ def grid(lake: Lake, player: Cell, *, vocabulary: str) -> str:
     return "\n".join("".join(row) for row in rows)
 
 
+def symbols(*, style: str, vocabulary: str) -> tuple[str, ...]:
+    """The signs that ``legend`` explains."""
+    if style == "compact":
+        return ("P", "G", "O")
+    return tuple(VOCABULARIES[vocabulary].values()) if "grid" in style else ()
+
+
 def legend(*, size: int, style: str, vocabulary: str) -> str:
     """The lines of the instructions that explain the observations of a format."""
     if style == "compact":

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv
+from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv, finite_number
 from ragen_jax.envs.data_source import DataSource
 from ragen_jax.envs.json_http import JsonClient
 from ragen_jax.envs.text import neutralise
@@ -89,7 +89,7 @@ class HttpEnv(TextEnv):
         for flag in FLAGS:
             self._field(info, flag, bool)
         for key, value in info.items():
-            if isinstance(value, int | float):
+            if isinstance(value, int | float) and not isinstance(value, bool):
                 self._number(key, value)
         terminated, truncated = self._field(said, "terminated", bool), self._field(said, "truncated", bool)
         if terminated and truncated:
@@ -162,14 +162,9 @@ class HttpEnv(TextEnv):
     def _number(self, name: str, value: float) -> float:
         """A number of an answer, which becomes a reward or a metric."""
         try:
-            number = float(value)
-        except OverflowError:  # a whole number of more than 308 digits
-            number = math.inf
-        if not math.isfinite(number):
-            raise EnvServerError(
-                f"the environment server at {self.config.url} sent {name} {number}: use finite numbers"
-            )
-        return number
+            return finite_number(name, value)
+        except ValueError as error:
+            raise EnvServerError(f"the environment server at {self.config.url} sent {error}") from error
 
     def _field(self, answer: dict[str, Any], name: str, kind: Any) -> Any:
         """A field of an answer, of the type that the protocol says."""

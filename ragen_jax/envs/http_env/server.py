@@ -164,7 +164,7 @@ def _act(env: TextEnv, path: str, body: dict[str, Any]) -> dict[str, Any]:
     result = env.step(_take(body, "answer", str))
     return {
         "observation": _observed(result.observation),
-        "reward": result.reward,
+        "reward": result.reward.item() if isinstance(result.reward, np.generic) else result.reward,
         "terminated": result.terminated,
         "truncated": result.truncated,
         "info": {key: value.item() if isinstance(value, np.generic) else value for key, value in result.info.items()},

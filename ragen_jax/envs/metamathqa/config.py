@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
-from ragen_jax.envs.base import EnvConfig
-from ragen_jax.envs.data_files import refuse_changed
+from ragen_jax.envs.base import ONE_ACTION, EnvConfig
 from ragen_jax.envs.metamathqa.checker import CHECKERS
 from ragen_jax.envs.metamathqa.symbolic import require_package
+from ragen_jax.envs.options import refuse_changed
 
 DATASETS = ("metamath", "gsm8k")
+ONE_ATTEMPT = ONE_ACTION | dict.fromkeys(
+    ("max_turns", "max_actions"), "metamathqa has one attempt; metamathqa_retry has several"
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MetaMathQAConfig(EnvConfig):
-    """Options of MetaMathQA. One answer is one attempt; the separator has no meaning here.
+    """Options of MetaMathQA. One answer is one attempt.
 
     Attributes:
       dataset: "metamath" (records of MetaMathQA; our own word problems where no file is named or found) or "gsm8k".
@@ -25,6 +30,8 @@ class MetaMathQAConfig(EnvConfig):
       checker: "symbolic" compares expressions too and needs the extra ``math``; "exact" knows numbers and equal texts.
       time_limit_s: processor time of one symbolic comparison; a longer one makes the answer wrong.
     """
+
+    fixed: ClassVar[Mapping[str, str]] = ONE_ATTEMPT
 
     max_turns: int = 1
     max_actions_per_turn: int = 1
@@ -39,9 +46,6 @@ class MetaMathQAConfig(EnvConfig):
     def __post_init__(self) -> None:
         """Refuse values outside their range, and a symbolic checker that is not installed."""
         super().__post_init__()
-        self._check_budgets()
-        if self.max_actions_per_turn != 1:
-            raise ValueError(f"max_actions_per_turn={self.max_actions_per_turn}: an answer is one attempt, use 1")
         for field, known in (("dataset", DATASETS), ("checker", CHECKERS)):
             if getattr(self, field) not in known:
                 raise ValueError(f"{field}={getattr(self, field)!r}: use one of {', '.join(known)}")
@@ -52,22 +56,19 @@ class MetaMathQAConfig(EnvConfig):
         else:
             require_package()
 
-    def _check_budgets(self) -> None:
-        for field in ("max_turns", "max_actions"):
-            if getattr(self, field) != 1:
-                raise ValueError(
-                    f"{field}={getattr(self, field)}: metamathqa has one attempt; metamathqa_retry has several"
-                )
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MetaMathQARetryConfig(MetaMathQAConfig):
     """Options of MetaMathQA with several attempts; ``max_actions`` is their number."""
 
+    fixed: ClassVar[Mapping[str, str]] = ONE_ACTION
+
     max_turns: int = 5
     max_actions: int = 5
 
-    def _check_budgets(self) -> None:
+    def __post_init__(self) -> None:
+        """Refuse attempts for which there are no turns, too."""
+        super().__post_init__()
         if self.max_actions > self.max_turns:
             raise ValueError(
                 f"max_actions={self.max_actions} attempts in max_turns={self.max_turns}: use as many turns or more"

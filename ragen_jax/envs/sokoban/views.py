@@ -23,6 +23,13 @@ def describe(room: Room, state: State, *, style: str, vocabulary: str, first: bo
     return "\n".join(parts)
 
 
+def symbols(*, style: str, vocabulary: str) -> tuple[str, ...]:
+    """The signs that ``legend`` explains."""
+    if style == "compact":
+        return ("P", "B", "G", "O")
+    return tuple(VOCABULARIES[vocabulary]) if "grid" in style else ()
+
+
 def legend(*, height: int, width: int, style: str, vocabulary: str) -> str:
     """The lines of the instructions that explain the observations of a format."""
     if style == "compact":

@@ -78,6 +78,11 @@ class Sudoku(TextEnv):
     name: ClassVar[str] = "sudoku"
     Config: ClassVar[type[SudokuConfig]] = SudokuConfig
 
+    @classmethod
+    def words(cls, config: SudokuConfig) -> tuple[str, ...]:
+        """See ``TextEnv.words``: every sign of a placement and of the grid, and the words of a placement."""
+        return (*"0123456789,().|-", "place", "at", "row", "column")
+
     def __init__(self, config: SudokuConfig) -> None:
         """Make an environment that still has to be reset."""
         self.config: SudokuConfig = config

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
-from ragen_jax.envs.base import EnvConfig
+from ragen_jax.envs.base import ONE_ACTION, EnvConfig
 
 _CHOICES = {"dataset": ("small", "full"), "goals": ("synthetic", "human"), "reward": ("match", "score")}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WebShopConfig(EnvConfig):
-    """Options of WebShop. An answer is one action, whatever stands in it, so ``action_separator`` is not read.
+    """Options of WebShop. An answer is one action, whatever stands in it.
 
     The split is by family, see ``families.families``: no product that is wanted in training meets a validation request
     in full. In a catalogue of more than 5,000 products it is by product.
@@ -29,6 +31,8 @@ class WebShopConfig(EnvConfig):
       hints: give advice on how to shop, once, in the instructions.
     """
 
+    fixed: ClassVar[Mapping[str, str]] = ONE_ACTION
+
     max_turns: int = 9
     max_actions_per_turn: int = 1
     max_actions: int = 9
@@ -43,8 +47,6 @@ class WebShopConfig(EnvConfig):
     def __post_init__(self) -> None:
         """Refuse values outside their range and options without effect."""
         super().__post_init__()
-        if self.max_actions_per_turn != 1:
-            raise ValueError(f"max_actions_per_turn={self.max_actions_per_turn}: an answer is one action here, use 1")
         for field, choices in _CHOICES.items():
             if getattr(self, field) not in choices:
                 raise ValueError(f"{field}={getattr(self, field)!r}: use {' or '.join(map(repr, choices))}")

@@ -122,7 +122,7 @@ def test_at_most_once_rule_is_an_option_and_said(data_file: Path) -> None:
 
 def test_the_whole_answer_is_one_expression(data_file: Path) -> None:
     assert _answer(data_file, "5+7+3 || 3*5").info["action_is_valid"] is False
-    assert _answer(data_file, "5 + 7 + 3", action_separator=" ").reward == 1
+    assert _answer(data_file, "5 + 7 + 3").reward == 1
 
 
 def test_the_format_score_is_an_option(data_file: Path) -> None:

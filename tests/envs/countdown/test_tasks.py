@@ -168,7 +168,7 @@ def test_broken_files_name_the_line(tmp_path: Path, text: str, message: str) -> 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_turns": 2}, "max_turns=2: countdown ends with its first answer"),
+        ({"max_turns": 2}, "max_turns=2 has no effect because the first answer ends the episode: leave it at 1"),
         ({"numbers_min": 4, "numbers_max": 3}, "numbers_min=4, numbers_max=3"),
         ({"numbers_max": 6}, "numbers_max=6"),
         ({"max_number": 0}, "max_number=0"),

@@ -165,7 +165,7 @@ def test_a_second_answer_is_refused(data_file: str) -> None:
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        ({"max_turns": 2}, "max_turns=2: deepcoder ends with its first answer"),
+        ({"max_turns": 2}, "max_turns=2 has no effect because the first answer ends the episode: leave it at 1"),
         ({"dataset": "taco"}, "dataset='taco': use one of deepcoder, exercism, human_eval"),
         ({"sandbox": "none"}, "sandbox='none': use one of bubblewrap, rlimits"),
         ({"reward": "some"}, "reward='some': use one of all, fraction"),

@@ -155,7 +155,11 @@ def test_any_text_is_judged(text: str) -> None:
     [
         ("metamathqa", {"max_turns": 2}, "metamathqa_retry has several"),
         ("metamathqa_retry", {"max_actions": 6}, "max_actions=6 attempts in max_turns=5"),
-        ("metamathqa", {"max_actions_per_turn": 2}, "one attempt, use 1"),
+        (
+            "metamathqa",
+            {"max_actions_per_turn": 2},
+            "max_actions_per_turn=2 has no effect because an answer is one action",
+        ),
         ("metamathqa", {"dataset": "math"}, "use one of metamath, gsm8k"),
         ("metamathqa", {"checker": "sympy"}, "use one of symbolic, exact"),
         ("metamathqa", {"checker": "exact", "time_limit_s": 1.0}, "no effect"),

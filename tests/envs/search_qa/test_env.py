@@ -402,7 +402,7 @@ def test_an_empty_split_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        ({"max_actions_per_turn": 2}, "an answer of search_qa is one action"),
+        ({"max_actions_per_turn": 2}, "max_actions_per_turn=2 has no effect because an answer is one action"),
         ({"world": "real"}, "world='real': use one of invented, factbook"),
         ({"world": "factbook", "questions_file": "q.jsonl"}, "questions_file='q.jsonl' has no effect because world="),
         ({"retriever": "bm42"}, "retriever='bm42': use one of bm25, server"),
