@@ -1,7 +1,7 @@
 """Learn the tokenizer of the tiny policies from the text of our environments.
 
     python -m experiments.build_tokenizer                    # writes ragen_jax/assets/tiny_tokenizer
-    python -m experiments.build_tokenizer --folder out --seeds 20
+    python -m experiments.build_tokenizer folder=out seeds=20
 
 Byte-level BPE: any text can be written, and our own text in few tokens. Digits stand alone, so that coordinates and
 sums look the same everywhere; words take their leading space along. Same environments, same seeds: same bytes.
@@ -9,7 +9,6 @@ sums look the same everywhere; words take their leading space along. Same enviro
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ import numpy as np
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from experiments._main import run_main
+from experiments._options import read_options, whole_number
 from ragen_jax import envs
 from ragen_jax.rollout.prompting import ChatFormat, UserMessages
 from ragen_jax.rollout.tokenizer import TINY_FOLDER
@@ -26,6 +26,12 @@ from ragen_jax.rollout.tokenizer import Tokenizer as ChatTokenizer
 
 CONTROL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 TAGS = ("<think>", "</think>", "<answer>", "</answer>")
+FEWEST = 256 + len(CONTROL) + len(TAGS)  # every byte, and the tokens that stand for themselves
+OPTIONS = {
+    "folder": "where to write (default: the tokenizer that ships with the package)",
+    "seeds": "instances per environment and format (default 200)",
+    "vocabulary": f"ids in all, {FEWEST} or more (default 512)",
+}
 PIECES = r" ?\p{L}+| ?\p{N}| ?[^\s\p{L}\p{N}]|\s+(?!\S)|\s"
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
@@ -58,14 +64,12 @@ SOURCES: tuple[tuple[str, dict[str, object]], ...] = (
 
 def main(argv: Sequence[str]) -> None:
     """Build, save, and print how many tokens our prompts and demonstrations take."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, default=TINY_FOLDER, help="where to write")
-    parser.add_argument("--seeds", type=int, default=200, help="instances per environment and format")
-    parser.add_argument("--vocabulary", type=int, default=512, help="ids in all")
-    arguments = parser.parse_args(argv)
-    build(arguments.folder, seeds=arguments.seeds, vocabulary=arguments.vocabulary)
+    given = read_options(argv, options=OPTIONS, doc=__doc__)
+    folder = Path(given["folder"]) if "folder" in given else TINY_FOLDER
+    seeds = whole_number(given, "seeds", default=200, least=1)
+    build(folder, seeds=seeds, vocabulary=whole_number(given, "vocabulary", default=512, least=FEWEST))
     print(f"{'environment':<14}{'format':<14}{'prompt tokens':>20}{'demonstration tokens':>24}")
-    tokenizer = ChatTokenizer.from_folder(arguments.folder)
+    tokenizer = ChatTokenizer.from_folder(folder)
     for name, overrides in SOURCES:
         prompts, demonstrations = count_tokens(tokenizer, name, overrides, seeds=50)
         kind = f"{overrides.get('instructions', 'full')} {overrides.get('max_turns', '')}".strip()

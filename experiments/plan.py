@@ -11,9 +11,9 @@ import sys
 from collections.abc import Sequence
 
 from experiments._main import run_main
+from experiments._options import whole_number
 from ragen_jax.config import Config, parse
 from ragen_jax.config.validate import check_mesh
-from ragen_jax.core.advantages import NEEDS_CRITIC
 from ragen_jax.envs import env_config
 from ragen_jax.training.memory_plan import MemoryPlan, described_mesh, memory_plan
 from ragen_jax.training.policies import critic_network, network
@@ -28,8 +28,9 @@ OWN = {
 def main(argv: Sequence[str]) -> None:
     """Print the plan."""
     parsed = parse(argv, default_presets=("paper", "sokoban", "grpo", "qwen2.5-3b"), own=OWN)
-    numbers = {name: _whole(name, parsed.rest.get(name, default)) for name, default in _DEFAULTS.items()}
-    result = plan(parsed.config, **numbers)
+    devices = whole_number(parsed.rest, "devices", default=1, least=1)
+    prompt_tokens = whole_number(parsed.rest, "prompt_tokens", default=512, least=1)
+    result = plan(parsed.config, devices=devices, prompt_tokens=prompt_tokens)
     if "json" in parsed.rest:
         parts = [{"phase": part.phase, "name": part.name, "bytes": part.size} for part in result.parts]
         sys.stdout.write(json.dumps({"parts": parts, "peak_bytes": result.peak}) + "\n")
@@ -43,27 +44,16 @@ def plan(config: Config, *, devices: int, prompt_tokens: int) -> MemoryPlan:
     Raises:
       ValueError: a mesh that does not fit the devices or the batch.
     """
-    check_mesh(config, devices)
-    mesh = config.mesh
-    data = mesh.data or devices // (mesh.fsdp * mesh.tensor)
+    data = check_mesh(config, devices)
     model = network(config)
     return memory_plan(
         config,
         model,
-        critic_network(config, model) if config.algorithm.advantage in NEEDS_CRITIC else None,
+        critic_network(config, model),
         prompt_tokens=prompt_tokens,
         max_turns=env_config(config.env.name, **config.env.options).max_turns,
-        mesh=described_mesh(data=data, fsdp=mesh.fsdp, tensor=mesh.tensor),
+        mesh=described_mesh(data=data, fsdp=config.mesh.fsdp, tensor=config.mesh.tensor),
     )
-
-
-_DEFAULTS = {"devices": "1", "prompt_tokens": "512"}
-
-
-def _whole(name: str, text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"{name}={text}: use a whole number of 1 or more")
-    return int(text)
 
 
 if __name__ == "__main__":

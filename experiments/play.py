@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from experiments._main import run_main
+from experiments._options import whole_number
 from ragen_jax.config import Config, parse
 from ragen_jax.envs import ENVS, TextEnv, make_env
 from ragen_jax.envs.base import StepResult
@@ -37,17 +38,15 @@ def main(argv: Sequence[str]) -> None:
     """Play one episode."""
     parsed = parse(_with_name(argv), own=OWN)
     rest = parsed.rest
-    member = rest.get("member", "0")
-    if not member.isdecimal():
-        raise ValueError(f"member={member}: use a whole number, 0 or more")
+    member = whole_number(rest, "member", default=0, least=0)
     config = parsed.config
     env = make_env(config.env.name, **config.env.options)
     try:
         if "replies" in rest:
             with Path(rest["replies"]).open(encoding="utf-8") as lines:
-                play(env, config, member=int(member), replies=lines, out=sys.stdout)
+                play(env, config, member=member, replies=lines, out=sys.stdout)
         else:
-            play(env, config, member=int(member), replies=sys.stdin, out=sys.stdout)
+            play(env, config, member=member, replies=sys.stdin, out=sys.stdout)
     finally:
         env.close()
 

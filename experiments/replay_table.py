@@ -1,7 +1,7 @@
 """Which score ranks prompts by what their plans differ in, when the environment is noisy?
 
-    python -m experiments.replay_table                 # the table, about half a minute
-    python -m experiments.replay_table --save          # and docs/results/replay_table.json
+    python -m experiments.replay_table                                       # the table, about half a minute
+    python -m experiments.replay_table save=docs/results/replay_table.json
 
 One-turn plans on slippery lakes, no model: each prompt gets G plans, by the solver with a probability of 0.3 and at
 random otherwise, and each plan is walked once. The truth is exact: mu of every plan comes from the distribution over
@@ -17,7 +17,6 @@ Intervals (95 %) resample the prompts within each prompt set.
 
 from __future__ import annotations
 
-import argparse
 import json
 import shlex
 import sys
@@ -28,12 +27,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments._main import run_main
+from experiments._options import read_options, whole_number
 from ragen_jax.core.filters import replayed_variance, signal_variance
 from ragen_jax.core.grouping import group_variance, is_flat
 from ragen_jax.envs.frozen_lake.env import FrozenLake, FrozenLakeConfig
 from ragen_jax.envs.frozen_lake.lake import ACTIONS
 
-RESULT = Path(__file__).parent.parent / "docs" / "results" / "replay_table.json"
+OPTIONS = {
+    "prompts": "prompts per set (default 96)",
+    "group": "G, plans per prompt (default 16)",
+    "sets": "prompt sets, each with its own seed (default 3)",
+    "resamples": "bootstrap resamples behind each interval (default 400)",
+    "save": "file for the numbers as JSON",
+}
 SLIPS = (0.2, 0.5, 0.8)
 REPLAYS = (4, 8, 16)
 SKILL = 0.3
@@ -169,35 +175,29 @@ def _cell(interval: Sequence[float]) -> str:
 
 def main(argv: Sequence[str]) -> None:
     """Make the table, print it, and save it if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--prompts", type=int, default=96, help="prompts per set")
-    parser.add_argument("--group", type=int, default=16, help="G, plans per prompt")
-    parser.add_argument("--sets", type=int, default=3, help="prompt sets, each with its own seed")
-    parser.add_argument("--resamples", type=int, default=400, help="bootstrap resamples behind each interval")
-    parser.add_argument("--save", action="store_true", help=f"also write {RESULT.relative_to(RESULT.parents[2])}")
-    options = parser.parse_args(argv)
-    for name, least in (("prompts", 3), ("group", 2), ("sets", 1), ("resamples", 1)):
-        if getattr(options, name) < least:
-            raise ValueError(f"--{name}={getattr(options, name)}: use {least} or more")
+    given = read_options(argv, options=OPTIONS, doc=__doc__)
+    prompts = whole_number(given, "prompts", default=96, least=3)
+    group = whole_number(given, "group", default=16, least=2)
+    number = whole_number(given, "sets", default=3, least=1)
+    resamples = whole_number(given, "resamples", default=400, least=1)
     record: dict[str, Any] = {
         "command": shlex.join(["python", "-m", "experiments.replay_table", *argv]),
-        "prompts": options.prompts,
-        "group": options.group,
-        "sets": options.sets,
-        "resamples": options.resamples,
+        "prompts": prompts,
+        "group": group,
+        "sets": number,
+        "resamples": resamples,
         "replays": list(REPLAYS),
         "slips": {},
     }
     for slip in SLIPS:
         sets = [
-            prompt_set(slip=slip, prompts=options.prompts, group=options.group, replays=max(REPLAYS), seed=seed)
-            for seed in range(options.sets)
+            prompt_set(slip=slip, prompts=prompts, group=group, replays=max(REPLAYS), seed=seed)
+            for seed in range(number)
         ]
-        record["slips"][str(slip)] = describe(sets) | compare(sets, REPLAYS, resamples=options.resamples)
+        record["slips"][str(slip)] = describe(sets) | compare(sets, REPLAYS, resamples=resamples)
     sys.stdout.write(table(record) + "\n")
-    if options.save:
-        RESULT.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        sys.stdout.write(f"written to {RESULT}\n")
+    if "save" in given:
+        Path(given["save"]).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,14 @@
 """Are the theorems of RAGEN-2 true? Every statement on thousands of random policies where all is enumerable.
 
     python -m experiments.theory_checks                                      # the table, under a minute on one core
-    python -m experiments.theory_checks --save docs/results/theory_checks.json
-    python -m experiments.theory_checks --draws 200 --seed 3
+    python -m experiments.theory_checks save=docs/results/theory_checks.json
+    python -m experiments.theory_checks draws=200 seed=3
 
 Exit code 1 when a statement that must hold is violated, or when no counter-example is found to one that is false.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import shlex
@@ -21,6 +20,7 @@ import jax
 import numpy as np
 
 from experiments._main import run_main
+from experiments._options import read_options, whole_number
 from experiments._theory_finding import FAILS, HOLDS, Finding
 from experiments._theory_gradients import (
     dominance,
@@ -34,6 +34,11 @@ from experiments._theory_gradients import (
 from experiments._theory_information import attribution, closeness, template_mixing
 
 FEWEST = 200
+OPTIONS = {
+    "draws": f"random policies per statement, {FEWEST} or more (default 2400)",
+    "seed": "of the draws (default 0)",
+    "save": "file for the findings as JSON",
+}
 CHECKS: tuple[Callable[[np.random.Generator, int], list[Finding]], ...] = (
     gradient_bound,
     snr_bounds,
@@ -55,7 +60,7 @@ def findings(*, draws: int, seed: int) -> list[Finding]:
       ValueError: fewer draws than the policies have sizes to be spread over.
     """
     if draws < FEWEST:
-        raise ValueError(f"--draws={draws}: use {FEWEST} or more")
+        raise ValueError(f"draws={draws}: use {FEWEST} or more")
     streams = np.random.SeedSequence(seed).spawn(len(CHECKS))
     with jax.enable_x64(True):
         return [
@@ -93,22 +98,20 @@ def main(argv: Sequence[str]) -> None:
     Raises:
       SystemExit: with code 1, when a finding is not as expected.
     """
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--draws", type=int, default=2400, help="random policies per statement")
-    parser.add_argument("--seed", type=int, default=0, help="of the draws")
-    parser.add_argument("--save", type=Path, help="JSON file for the findings")
-    options = parser.parse_args(argv)
-    found = findings(draws=options.draws, seed=options.seed)
+    given = read_options(argv, options=OPTIONS, doc=__doc__)
+    draws = whole_number(given, "draws", default=2400, least=FEWEST)
+    seed = whole_number(given, "seed", default=0, least=0)
+    found = findings(draws=draws, seed=seed)
     sys.stdout.write(table(found) + "\n")
     wrong = [finding.claim for finding in found if not finding.as_expected]
-    if options.save is not None:
+    if "save" in given:
         record = {
             "command": shlex.join(["python", "-m", "experiments.theory_checks", *argv]),
-            "draws": options.draws,
-            "seed": options.seed,
+            "draws": draws,
+            "seed": seed,
             "findings": [dataclasses.asdict(finding) for finding in found],
         }
-        options.save.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        Path(given["save"]).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     if wrong:
         sys.stderr.write(f"not as expected: {', '.join(wrong)}\n")
         raise SystemExit(1)

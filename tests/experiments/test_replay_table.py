@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import hypothesis.strategies as st
 import numpy as np
@@ -10,7 +11,6 @@ import pytest
 from hypothesis import given
 
 from experiments.replay_table import (
-    RESULT,
     SLIPS,
     PromptSet,
     compare,
@@ -23,6 +23,8 @@ from experiments.replay_table import (
 from ragen_jax.envs import make_env
 from ragen_jax.envs.frozen_lake.lake import ACTIONS
 from tests.oracles.frozen_lake import success_of_plan
+
+RESULT = Path(__file__).parents[2] / "docs" / "results" / "replay_table.json"
 
 
 @pytest.fixture(scope="module", params=SLIPS)
@@ -87,12 +89,12 @@ def test_noise_share_is_that_of_the_expected_variance():
 
 
 def test_the_table_prints_and_bad_sizes_are_refused(capsys):
-    main(["--prompts=6", "--group=4", "--sets=1", "--resamples=2"])
+    main(["prompts=6", "group=4", "sets=1", "resamples=2"])
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 2 + len(SLIPS)
     assert all(line.count("|") == printed[0].count("|") for line in printed)
-    with pytest.raises(ValueError, match="--prompts=2"):
-        main(["--prompts=2"])
+    with pytest.raises(ValueError, match="prompts=2: use a whole number of 3"):
+        main(["prompts=2"])
 
 
 def test_the_saved_table_shows_the_same():

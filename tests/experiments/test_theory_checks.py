@@ -16,7 +16,7 @@ RECORD = Path(__file__).parents[2] / "docs" / "results" / "theory_checks.json"
 
 
 def test_everything_is_as_expected_and_saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    theory_checks.main(["--draws", "200", "--seed", "1", "--save", str(tmp_path / "found.json")])
+    theory_checks.main(["draws=200", "seed=1", f"save={tmp_path / 'found.json'}"])
     record = json.loads((tmp_path / "found.json").read_text())
     findings = record["findings"]
     assert record["draws"] == 200 and len(findings) >= 25
@@ -47,7 +47,7 @@ def test_a_wrong_theorem_ends_with_an_error(
     monkeypatch.setattr(bounds, name, wrong)
     monkeypatch.setattr(theory_checks, "CHECKS", (check,))
     with pytest.raises(SystemExit) as left:
-        theory_checks.main(["--draws", "400"])
+        theory_checks.main(["draws=400"])
     assert left.value.code == 1
     assert "not as expected" in capsys.readouterr().err
 
@@ -59,7 +59,7 @@ def test_nan_is_a_violation():
 
 
 def test_too_few_draws_are_refused():
-    with pytest.raises(ValueError, match="--draws=10"):
+    with pytest.raises(ValueError, match="draws=10"):
         theory_checks.findings(draws=10, seed=0)
 
 
