@@ -12,7 +12,6 @@ one that samples and at which cross-scoring reads the policy. The same step with
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import json
 import sys
@@ -26,15 +25,13 @@ from experiments._logging import log_to_stderr
 from experiments._main import run_main
 from ragen_jax.config import Config, content_hash, flatten, parse, validate
 from ragen_jax.config.cli import section_help
-from ragen_jax.config.serial import read_config
 from ragen_jax.files import write_atomically
 from ragen_jax.learner.checkpoint import Checkpointer
 from ragen_jax.models.sharding import shardings
 from ragen_jax.report.statistics import mean_interval
-from ragen_jax.rollout.episodes import Episode
 from ragen_jax.training.build import build, run_params
 from ragen_jax.training.compilation_cache import configure_compilation_cache
-from ragen_jax.training.evaluate import validate_policy
+from ragen_jax.training.evaluate import successes_by_prompt, validate_policy
 from ragen_jax.training.run_folder import RunFolder
 from ragen_jax.training.writers import clean
 
@@ -68,7 +65,7 @@ def read_arguments(argv: Sequence[str]) -> tuple[RunFolder, Config, int, tuple[i
     values = {key.removeprefix("--"): text for key, _, text in (token.partition("=") for token in argv)}
     if "help" in values or "-h" in argv:
         own = "".join(f"  {name + '=...':<13}  {text}\n" for name, text in OWN.items())
-        config = read_config(RunFolder.open(values["run"]).config_file) if values.get("run") else Config()
+        config = RunFolder.open(values["run"]).config() if values.get("run") else Config()
         hint = (
             "" if values.get("run") else "\n(run=<folder> --help shows the values of a run instead of these defaults)\n"
         )
@@ -95,7 +92,7 @@ def saved_step(run: RunFolder, wanted: str) -> int:
     """The step with this number, or the newest one for an empty text; ValueError when it is not there."""
     if wanted and not wanted.isdecimal():
         raise ValueError(f"step={wanted} is not a whole number")
-    keep = read_config(run.config_file).checkpoint.keep
+    keep = run.config().checkpoint.keep
     with Checkpointer(run.checkpoints, keep=keep) as checkpointer:
         steps = checkpointer.complete_steps()
     if not steps:
@@ -150,7 +147,10 @@ def evaluate(run: RunFolder, config: Config, step: int) -> dict[str, Any]:
         "step": step,
         "settings": settings(config),
         "metrics": validation.metrics,
-        "prompts": by_prompt(validation.episodes),
+        "prompts": [
+            {"prompt": prompt, "successes": won, "episodes": played}
+            for prompt, (won, played) in successes_by_prompt(validation.episodes).items()
+        ],
     }
 
 
@@ -168,15 +168,6 @@ def over_seeds(records: Sequence[dict[str, Any]]) -> list[str]:
 def settings(config: Config) -> dict[str, Any]:
     """Keys of a configuration that an evaluation may change, with their values."""
     return {key: value for key, value in flatten(config).items() if key.startswith("validation.") or key in _FREE}
-
-
-def by_prompt(episodes: Sequence[Episode]) -> list[dict[str, Any]]:
-    """Successes and episodes of every distinct prompt, failed environments left out."""
-    outcomes: dict[str, list[bool]] = collections.defaultdict(list)
-    for episode in episodes:
-        if episode.error is None:
-            outcomes[episode.prompt].append(episode.success)
-    return [{"prompt": prompt, "successes": sum(won), "episodes": len(won)} for prompt, won in outcomes.items()]
 
 
 def write(run: RunFolder, record: dict[str, Any]) -> Path:

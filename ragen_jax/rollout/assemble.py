@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ragen_jax.types import RolloutBatch
+from ragen_jax.types import Array, RolloutBatch
 
 
 @dataclasses.dataclass
@@ -113,6 +113,14 @@ def pad_right(sequences: Sequence[Sequence[int]], *, bucket: int, pad_id: int) -
     width = max(-(-longest // bucket), 1) * bucket
     mask = np.arange(width) < np.array([len(sequence) for sequence in sequences], int)[:, None]
     return _fill(mask, sequences, np.int32, empty=pad_id), mask
+
+
+def widen(values: Array, width: int, *, empty: int, left: bool = False) -> np.ndarray:
+    """The last axis padded with ``empty`` to ``width``, on its right or on its left."""
+    values = np.asarray(values)
+    missing = width - values.shape[-1]
+    pads = [(0, 0)] * (values.ndim - 1) + [(missing, 0) if left else (0, missing)]
+    return np.pad(values, pads, constant_values=empty)
 
 
 def classes(sequences: Sequence[Sequence[int]]) -> np.ndarray:

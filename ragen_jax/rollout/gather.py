@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ragen_jax.rollout.assemble import classes
+from ragen_jax.rollout.assemble import classes, widen
 from ragen_jax.rollout.episodes import Rollout, RolloutInfo
-from ragen_jax.types import Array, RolloutBatch
+from ragen_jax.types import RolloutBatch
 
 
 def gather_groups(rollouts: Sequence[Rollout], chosen: Sequence[tuple[int, int]], *, pad_id: int) -> Rollout:
@@ -36,11 +36,11 @@ def gather_groups(rollouts: Sequence[Rollout], chosen: Sequence[tuple[int, int]]
     width = max(np.shape(batch.tokens)[1] for batch in batches)
 
     def prompts(name: str, empty: int) -> np.ndarray:
-        return np.stack([_grow(getattr(batches[n], name)[i], prompt_width, empty, left=True) for n, i in chosen])
+        return np.stack([widen(getattr(batches[n], name)[i], prompt_width, empty=empty, left=True) for n, i in chosen])
 
     def rows(name: str, empty: int) -> np.ndarray:
         parts = [getattr(batches[n], name)[i * size : (i + 1) * size] for n, i in chosen]
-        return np.concatenate([_grow(part, width, empty) for part in parts])
+        return np.concatenate([widen(part, width, empty=empty) for part in parts])
 
     def numbers(name: str) -> np.ndarray:
         return np.concatenate([np.asarray(getattr(batches[n], name))[i * size : (i + 1) * size] for n, i in chosen])
@@ -63,11 +63,3 @@ def gather_groups(rollouts: Sequence[Rollout], chosen: Sequence[tuple[int, int]]
     )
     episodes = tuple(episode for n, i in chosen for episode in rollouts[n].info.episodes[i * size : (i + 1) * size])
     return Rollout(batch=batch, info=RolloutInfo(episodes=episodes, group_size=size))
-
-
-def _grow(values: Array, width: int, empty: int, *, left: bool = False) -> np.ndarray:
-    """The last axis padded to a width."""
-    values = np.asarray(values)
-    missing = width - values.shape[-1]
-    pads = [(0, 0)] * (values.ndim - 1) + [(missing, 0) if left else (0, missing)]
-    return np.pad(values, pads, constant_values=empty)

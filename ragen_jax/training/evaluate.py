@@ -17,7 +17,7 @@ from ragen_jax.core.estimators import ESTIMATORS, MAY_BE_UNKNOWN
 from ragen_jax.core.null import permutation_null
 from ragen_jax.learner.cross_score import cross_score
 from ragen_jax.report.statistics import clustered_proportion_interval
-from ragen_jax.rollout.assemble import classes
+from ragen_jax.rollout.assemble import classes, widen
 from ragen_jax.rollout.episodes import Episode, RolloutInfo
 from ragen_jax.rollout.metrics import rollout_metrics
 from ragen_jax.rollout.reasoning_pairs import first_turn_pairs
@@ -90,16 +90,20 @@ def success_interval(episodes: Sequence[Episode]) -> dict[str, float]:
     Returns:
       ``validation/success_low`` and ``validation/success_high``; nothing without an episode that counts.
     """
-    by_prompt: dict[str, list[bool]] = collections.defaultdict(list)
+    counts = successes_by_prompt(episodes).values()
+    if not counts:
+        return {}
+    low, high = clustered_proportion_interval([won for won, _ in counts], [played for _, played in counts])
+    return {"validation/success_low": low, "validation/success_high": high}
+
+
+def successes_by_prompt(episodes: Sequence[Episode]) -> dict[str, tuple[int, int]]:
+    """Successes and episodes of every distinct prompt, failed environments left out."""
+    outcomes: dict[str, list[bool]] = collections.defaultdict(list)
     for episode in episodes:
         if episode.error is None:
-            by_prompt[episode.prompt].append(episode.success)
-    if not by_prompt:
-        return {}
-    low, high = clustered_proportion_interval(
-        [sum(outcomes) for outcomes in by_prompt.values()], [len(outcomes) for outcomes in by_prompt.values()]
-    )
-    return {"validation/success_low": low, "validation/success_high": high}
+            outcomes[episode.prompt].append(episode.success)
+    return {prompt: (sum(won), len(won)) for prompt, won in outcomes.items()}
 
 
 @functools.partial(jax.jit, static_argnames=("mix", "std_eps", "ema_decay"))
@@ -168,8 +172,8 @@ def score_pairs(
 def join_pairs(pairs: list[ReasoningPairs], *, samples: int) -> ReasoningPairs:
     """Pairs of several batches as one set of columns, the first ``samples`` rollouts of each prompt."""
     width = max(p.prompt_tokens.shape[1] for p in pairs)
-    tokens = np.concatenate([_widen(p.prompt_tokens, width) for p in pairs])
-    mask = np.concatenate([_widen(p.prompt_mask, width) for p in pairs])
+    tokens = np.concatenate([widen(p.prompt_tokens, width, empty=0, left=True) for p in pairs])
+    mask = np.concatenate([widen(p.prompt_mask, width, empty=0, left=True) for p in pairs])
     return ReasoningPairs(
         prompt_tokens=tokens,
         prompt_mask=mask,
@@ -177,11 +181,6 @@ def join_pairs(pairs: list[ReasoningPairs], *, samples: int) -> ReasoningPairs:
         reasoning_mask=np.concatenate([p.reasoning_mask[:, :samples] for p in pairs]),
         column_class=classes([row[keep].tolist() for row, keep in zip(tokens, mask, strict=True)]),
     )
-
-
-def _widen(rows: Array, width: int) -> np.ndarray:
-    """Left padded rows, padded further."""
-    return np.pad(rows, ((0, 0), (width - rows.shape[1], 0)))
 
 
 def named(metrics: dict[str, jax.Array], family: str) -> dict[str, float]:
