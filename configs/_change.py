@@ -29,6 +29,14 @@ def use_env(config: Config, name: str, **options: Any) -> Config:
     return change(config, env={"name": name, "options": {**kept, **options}})
 
 
+def paper_size(config: Config, *, max_new_tokens: int, max_context: int) -> Config:
+    """A step of 8 prompts by 16 rollouts, with so many tokens a turn and a whole row."""
+    return change(
+        config,
+        rollout={"prompts": 8, "group_size": 16, "max_new_tokens": max_new_tokens, "max_context": max_context},
+    )
+
+
 def tiny_run(config: Config, *, warm_start: str, turns: int, max_new_tokens: int) -> Config:
     """Sizes shared by the tiny environments: a warm-started policy of 0.3 M parameters, one CPU core, minutes.
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from configs._change import change, tiny_run, use_env
+from configs._change import change, paper_size, tiny_run, use_env
 from ragen_jax.config.schema import Config
 
 
 def bandit(config: Config) -> Config:
     """Two arms whose names hint at their rewards, one pull."""
     config = use_env(config, "bandit", max_turns=1, max_actions_per_turn=1, max_actions=1)
-    return change(config, rollout={"prompts": 8, "group_size": 16, "max_new_tokens": 500, "max_context": 3600})
+    return paper_size(config, max_new_tokens=500, max_context=3600)
 
 
 def bandit_tiny(config: Config) -> Config:

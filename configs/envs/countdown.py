@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from configs._change import change, tiny_run, use_env
+from configs._change import change, paper_size, tiny_run, use_env
 from ragen_jax.config.schema import Config
 
 
 def countdown(config: Config) -> Config:
     """Three or four numbers up to 99, every number used once, one turn."""
     config = use_env(config, "countdown", numbers_min=3, numbers_max=4, max_number=99, max_target=99)
-    return change(config, rollout={"prompts": 8, "group_size": 16, "max_new_tokens": 400, "max_context": 3600})
+    return paper_size(config, max_new_tokens=400, max_context=3600)
 
 
 def countdown_tiny(config: Config) -> Config:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from configs._change import change, tiny_run, use_env
+from configs._change import change, paper_size, tiny_run, use_env
 from ragen_jax.config.schema import Config
 
 
@@ -17,7 +17,7 @@ def frozen_lake(config: Config) -> Config:
         max_actions_per_turn=2,
         max_actions=10,
     )
-    return change(config, rollout={"prompts": 8, "group_size": 16, "max_new_tokens": 400, "max_context": 3600})
+    return paper_size(config, max_new_tokens=400, max_context=3600)
 
 
 def frozen_lake_tiny(config: Config) -> Config:

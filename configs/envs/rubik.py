@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from configs._change import change, use_env
+from configs._change import paper_size, use_env
 from ragen_jax.config.schema import Config
 
 
@@ -11,4 +11,4 @@ def rubik(config: Config) -> Config:
     config = use_env(
         config, "rubik", min_distance=1, max_distance=5, max_turns=5, max_actions_per_turn=4, max_actions=20
     )
-    return change(config, rollout={"prompts": 8, "group_size": 16, "max_new_tokens": 400, "max_context": 3600})
+    return paper_size(config, max_new_tokens=400, max_context=3600)
