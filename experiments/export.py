@@ -15,7 +15,6 @@ from experiments import _options
 from experiments._logging import log_to_stderr
 from experiments._main import run_main
 from experiments.evaluate import saved_step
-from ragen_jax.config.serial import read_config
 from ragen_jax.models.convert import save_model
 from ragen_jax.models.lora import merge_adapters
 from ragen_jax.rollout.tokenizer import CHAT_TEMPLATES
@@ -36,7 +35,7 @@ def main(argv: Sequence[str]) -> None:
     log_to_stderr()
     values = read_options(argv)
     run = RunFolder.open(values["run"])
-    config = read_config(run.config_file)
+    config = run.config()
     step = saved_step(run, values.get("step", ""))
     chat, model = chat_format(config), network(config)
     folder = save_model(

@@ -14,9 +14,7 @@ import optax
 from jax.sharding import Mesh
 
 from ragen_jax.config.schema import Config
-from ragen_jax.config.serial import from_json
 from ragen_jax.config.validate import VALIDATION_WALK, check_mesh, validate
-from ragen_jax.core.advantages import NEEDS_CRITIC
 from ragen_jax.envs import env_config, make_env
 from ragen_jax.envs.instances import DistinctSeeds, distinct_seeds
 from ragen_jax.envs.pool import EnvPool
@@ -36,7 +34,7 @@ from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.rollout.policy import Policy
 from ragen_jax.rollout.prompting import ChatFormat
 from ragen_jax.sampling.sampler import Sampler, SamplerConfig
-from ragen_jax.training.memory_plan import MemoryPlan, check_memory, device_memory, memory_plan
+from ragen_jax.training.memory_plan import MemoryPlan, check_memory, device_memory, memory_plan, row_shards
 from ragen_jax.training.policies import (
     chat_format,
     check_fit,
@@ -77,6 +75,7 @@ class Components:
       reference: frozen copy of the first parameters, or None without a KL term and a gradient probe, and with adapters,
         whose base is the reference.
       scorer: frozen parameters that cross-score reasonings (``collapse.scorer``), or None for the current policy.
+      updating: settings of the update.
       update: the compiled update.
     """
 
@@ -93,6 +92,7 @@ class Components:
     state: TrainState
     reference: Params | None
     scorer: Params | None
+    updating: UpdateConfig
     update: Callable[..., tuple[TrainState, dict[str, jax.Array]]]
 
     def reference_params(self, state: TrainState) -> Params | None:
@@ -160,12 +160,12 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
       KeyError: an unknown name.
     """
     validate(config)
-    check_mesh(config, jax.device_count())
-    mesh = make_mesh(data=config.mesh.data, fsdp=config.mesh.fsdp, tensor=config.mesh.tensor)
+    data = check_mesh(config, jax.device_count())
+    mesh = make_mesh(data=data, fsdp=config.mesh.fsdp, tensor=config.mesh.tensor)
     chat = chat_format(config)
     model = network(config)
     check_fit(config, chat, model)
-    critic = _critic(config, model)
+    critic = critic_network(config, model)
     config = _fitted(config, chat, model, critic, mesh)
     scoring = ScoreConfig(
         vocab_size=chat.tokenizer.vocab_size,
@@ -181,7 +181,7 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
     state = build_state(params, critic_params, actor_optimizer, critic_optimizer, mesh=mesh)
     frozen = has_reference(config) or config.collapse.scorer == "initial"
     initial = jax.tree.map(jnp.copy, state.params) if frozen else None
-    update_settings = UpdateConfig(
+    updating = UpdateConfig(
         model=model, critic=critic, scoring=scoring, algorithm=config.algorithm, micro_groups=config.micro_groups
     )
     pool = _pool(config, split="train", groups=config.rollout.prompts, group_size=config.rollout.group_size)
@@ -207,7 +207,8 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
         state=state,
         reference=initial if has_reference(config) else None,
         scorer=_scorer(config, model, initial, mesh),
-        update=build_update(update_settings, actor_optimizer, critic_optimizer, state, mesh=mesh),
+        updating=updating,
+        update=build_update(updating, actor_optimizer, critic_optimizer, state, mesh=mesh),
     )
 
 
@@ -218,7 +219,7 @@ def _fitted(config: Config, chat: ChatFormat, model: ModelConfig, critic: ModelC
       ValueError: no number of groups divides the optimiser batch and the mesh, or the memory does not suffice.
     """
     batch = config.algorithm.minibatch_groups or config.rollout.prompts
-    shards = mesh.shape["data"] * mesh.shape["fsdp"]
+    shards = row_shards(mesh)
     sizes = [size for size in range(batch, 0, -1) if batch % size == 0 and size % shards == 0]
     if config.micro_groups:
         sizes = [config.micro_groups]
@@ -274,7 +275,7 @@ def _pool(config: Config, *, split: str, groups: int, group_size: int) -> EnvPoo
 def _validation_chunk(config: Config, mesh: Mesh) -> int:
     """Prompts validated at once: they divide all prompts and the devices, with no more rows than a training step."""
     rows, prompts = config.rollout.prompts * config.rollout.group_size, config.validation.prompts
-    shards = mesh.shape["data"] * mesh.shape["fsdp"]
+    shards = row_shards(mesh)
     largest = min(max(rows // config.validation.samples, shards), prompts)
     chunks = [n for n in range(shards, largest + 1, shards) if prompts % n == 0]
     if not chunks:
@@ -318,11 +319,11 @@ def run_params(run: RunFolder, model: ModelConfig, step: int | None = None) -> P
     Raises:
       ValueError: no such checkpoint, or the run trained another network.
     """
-    config = from_json(run.config_json())
+    config = run.config()
     if network(config) != model:
         raise ValueError(f"{run.path} trained model {config.model.preset!r}, this run wants {model.name!r}")
     mesh = make_mesh(data=1)
-    critic = _critic(config, model)
+    critic = critic_network(config, model)
 
     def shapes() -> tuple[Params, Params | None]:
         key = jax.random.key(0)
@@ -346,7 +347,7 @@ def _first_params(
 
     def newest(path: Path, wanted: ModelConfig) -> Params:
         run = RunFolder.open(path)
-        trained = network(from_json(run.config_json()))
+        trained = network(run.config())
         if not same_shapes(trained, wanted):
             raise ValueError(f"{path} trained model {trained.name!r}, this run wants {wanted.name!r}")
         return merge_adapters(run_params(run, trained), trained)
@@ -376,7 +377,3 @@ def _scorer(config: Config, model: ModelConfig, initial: Params | None, mesh: Me
     if not same_shapes(network(named), model):
         raise ValueError(f"collapse.scorer={name} holds another network than the policy, {model.name!r}")
     return _first_params(named, model, chat_format(config), mesh, logger.info)
-
-
-def _critic(config: Config, policy: ModelConfig) -> ModelConfig | None:
-    return critic_network(config, policy) if config.algorithm.advantage in NEEDS_CRITIC else None

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ragen_jax.config.schema import Config
-from ragen_jax.config.serial import flatten, from_json, to_json
+from ragen_jax.config.serial import flatten, to_json
 from ragen_jax.config.validate import validate
 from ragen_jax.learner.checkpoint import Checkpointer
 from ragen_jax.learner.state import abstract_state
@@ -130,7 +130,7 @@ def _check_folder(config: Config) -> RunFolder | None:
             RunFolder.check_place("runs")
         return None
     folder = RunFolder.open(config.resume, write=True)
-    saved, wanted = flatten(from_json(folder.config_json())), flatten(config)
+    saved, wanted = flatten(folder.config()), flatten(config)
     changed = [
         f"{name} was {saved.get(name)!r} and is now {wanted.get(name)!r}"
         for name in sorted(saved.keys() | wanted.keys())

@@ -86,7 +86,7 @@ def memory_plan(
       max_turns: turns of an episode.
       mesh: devices, real or only described.
     """
-    shards = mesh.shape["data"] * mesh.shape["fsdp"]
+    shards = row_shards(mesh)
     width = jnp.dtype(config.model.param_dtype).itemsize
     policy = _Network(lambda: with_new_adapters(init_params(model, jax.random.key(0)), config), width, mesh)
     parts = [*_resident(config, "policy", policy)]
@@ -118,6 +118,11 @@ def memory_plan(
         parts.append(Part("gradients", "critic: gradient sums and one gradient", network.trained * (4 + 4)))
         parts.append(Part("optimiser", "critic: gradient, changes and the state before", network.trained * 4 * 4))
     return MemoryPlan(tuple(parts))
+
+
+def row_shards(mesh: Mesh | AbstractMesh) -> int:
+    """Parts that the prompts of a batch are split into, one for each device of the data and fsdp axes."""
+    return int(mesh.shape["data"] * mesh.shape["fsdp"])
 
 
 def device_memory(mesh: Mesh) -> int:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ragen_jax.config.schema import Config
+from ragen_jax.core.advantages import NEEDS_CRITIC
 from ragen_jax.models.config import ModelConfig, model_config
 from ragen_jax.models.convert import load_model
 from ragen_jax.models.hf_config import read_model_config
@@ -63,8 +64,10 @@ def _base_network(config: Config) -> ModelConfig:
     return preset
 
 
-def critic_network(config: Config, policy: ModelConfig) -> ModelConfig:
-    """Shapes of the critic; ``model.critic_preset=policy`` takes those of the policy."""
+def critic_network(config: Config, policy: ModelConfig) -> ModelConfig | None:
+    """Shapes of the critic, None where the advantage needs none; ``model.critic_preset=policy`` takes the policy's."""
+    if config.algorithm.advantage not in NEEDS_CRITIC:
+        return None
     return policy if config.model.critic_preset == "policy" else model_config(config.model.critic_preset)
 
 

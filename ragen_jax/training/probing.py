@@ -12,7 +12,6 @@ import numpy as np
 from ragen_jax.core.grouping import group_variance
 from ragen_jax.learner.gradient_probe import ProbeReport, probe
 from ragen_jax.learner.prepare import PreparedBatch, denominators
-from ragen_jax.learner.update import UpdateConfig
 from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.rollout.reasoning_pairs import first_turn_pairs
 from ragen_jax.training.build import Components
@@ -86,13 +85,7 @@ def probe_step(
     counted = unfiltered if prepared is None else prepared
     report = probe(
         state.params,
-        UpdateConfig(
-            model=parts.model,
-            critic=None,
-            scoring=parts.scoring,
-            algorithm=config.algorithm,
-            micro_groups=config.micro_groups,
-        ),
+        dataclasses.replace(parts.updating, critic=None),
         unfiltered.batch if prepared is None else _merged(prepared.batch, unfiltered.batch, keep),
         keep=keep,
         variances=np.asarray(group_variance(filter_rewards(config, rollout.batch), valid)),

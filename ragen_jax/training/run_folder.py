@@ -25,6 +25,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from ragen_jax.config.schema import Config
+from ragen_jax.config.serial import read_config
 from ragen_jax.files import write_atomically
 from ragen_jax.training import json_lines
 
@@ -156,9 +158,9 @@ class RunFolder:
             raise ValueError(f"{self.run_file} is damaged (not a JSON object): restore it or start a new run")
         return facts
 
-    def config_json(self) -> str:
-        """The resolved configuration, as JSON text."""
-        return self.config_file.read_text(encoding="utf-8")
+    def config(self) -> Config:
+        """The resolved configuration; ValueError when the file is damaged or of another version."""
+        return read_config(self.config_file)
 
     def metrics(self) -> list[dict[str, Any]]:
         """Rows of ``metrics.jsonl``; none before the first write."""

@@ -51,7 +51,7 @@ def test_the_newest_step_and_the_settings_of_the_run_are_taken(saved: RunFolder)
     assert seeds == (config.seed,)
     assert evaluate.read_arguments([f"run={saved.path}", "seeds=3,4"])[3] == (3, 4)
     assert (run.path, step) == (saved.path, 2)
-    assert to_json(config) == saved.config_json()
+    assert config == saved.config()
 
 
 def test_keys_of_an_evaluation(saved: RunFolder) -> None:

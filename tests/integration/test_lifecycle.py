@@ -55,7 +55,7 @@ def test_stopped_before_the_first_step_the_start_is_validated_once(tmp_path: Pat
     stopped = train(config, writers=QUIET)
     monkeypatch.undo()
     assert stopped.summary["stop_reason"] == "interrupted by SIGTERM"
-    saved = from_json(stopped.folder.config_json())
+    saved = stopped.folder.config()
     outcome = train(change(saved, resume=str(stopped.folder.path)), writers=QUIET)
     assert [row["step"] for row in outcome.folder.metrics()].count(0) == 1
 

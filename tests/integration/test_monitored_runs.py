@@ -13,7 +13,6 @@ import pytest
 
 from configs._change import change
 from experiments import evaluate
-from ragen_jax.config import from_json
 from ragen_jax.learner.checkpoint import Checkpointer
 from ragen_jax.models.config import model_config
 from ragen_jax.rollout.episodes import Rollout
@@ -113,7 +112,7 @@ def test_a_resumed_run_keeps_scorer_draws_and_monitor(bandit_policy: Path, tmp_p
 
     whole = train(config("whole", 4), writers=())
     half = train(config("half", 2), writers=())
-    saved = from_json(half.folder.config_json())
+    saved = half.folder.config()
     resumed = train(change(saved, steps=4, resume=str(half.folder.path)), writers=())
     assert_trees_equal(jax.device_get(whole.state), jax.device_get(resumed.state))
     ends, again = by_step(whole), by_step(resumed)
@@ -144,6 +143,6 @@ def test_another_scorer_is_refused_on_resume(bandit_policy: Path, tmp_path: Path
         file.unlink()
     scorer.rmdir()
     save_policy(scorer, jax.tree.map(lambda x: 0.5 * x, params), {})
-    saved = from_json(RunFolder.open(first.folder.path).config_json())
+    saved = RunFolder.open(first.folder.path).config()
     with pytest.raises(ValueError, match="has other parameters now"):
         train(change(saved, steps=2, resume=str(first.folder.path)), writers=())

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from configs._change import change
-from ragen_jax.config import Config, compose, from_json, parse
+from ragen_jax.config import Config, compose, parse
 from ragen_jax.envs.base import StepResult
 from ragen_jax.envs.pool import EnvPool
 from ragen_jax.learner.checkpoint import Checkpointer
@@ -105,7 +105,7 @@ def copied(outcome: Outcome, target: Path) -> Path:
 
 def test_three_steps_leave_a_whole_run_folder(three_steps: Outcome, bandit_policy: Path):
     folder = RunFolder.open(three_steps.folder.path)
-    config = from_json(folder.config_json())
+    config = folder.config()
     assert config == whole_config(bandit_policy, steps=3)  # all but the place, so that it starts the same run elsewhere
     rows = folder.metrics()
     assert [row["step"] for row in rows] == [0, 1, 2, 3]

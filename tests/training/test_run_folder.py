@@ -9,18 +9,21 @@ from pathlib import Path
 
 import pytest
 
+from ragen_jax.config import Config, to_json
 from ragen_jax.training import json_lines
 from ragen_jax.training.run_folder import LAYOUT_VERSION, RolloutLog, RunFolder, claim_folder
+
+CONFIG = Config(steps=3)
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
-    return RunFolder.create(tmp_path / "run", '{"steps": 3}', metadata={"seed": 4})
+    return RunFolder.create(tmp_path / "run", to_json(CONFIG), metadata={"seed": 4})
 
 
 def test_create_then_open(run: RunFolder) -> None:
     opened = RunFolder.open(run.path, write=True)
-    assert opened.config_json() == '{"steps": 3}'
+    assert opened.config() == CONFIG
     facts = opened.facts()
     assert facts["layout"] == LAYOUT_VERSION
     assert facts["seed"] == 4
@@ -41,7 +44,7 @@ def test_existing_content_is_refused(run: RunFolder) -> None:
     with pytest.raises(ValueError, match=r"run is not empty: name a new folder, or continue it with resume="):
         RunFolder.create(run.path, "{}", metadata={})
     assert sorted(run.path.rglob("*")) == before
-    assert run.config_json() == '{"steps": 3}'
+    assert run.config() == CONFIG
 
 
 def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
