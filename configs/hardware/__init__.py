@@ -1,1 +1,1 @@
-"""Machines: meshes, memory bounds, and sizes for debugging."""
+"""Presets for a kind of machine."""

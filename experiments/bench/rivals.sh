@@ -1,11 +1,11 @@
 #!/bin/sh
-# Makes the virtual environments of the rivals that experiments.bench.step and experiments.bench.update measure.
+# Makes the virtual environments of the rivals that experiments.bench.step measures.
 #
 #   sh experiments/bench/rivals.sh [FOLDER] [PYTHON]
 #
 # They cannot share one environment: Tunix caps libraries that a current transformers needs. TRL wants torch for CPU; where
 # pip finds only the CUDA build, name an index of CPU builds: PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu.
-# FOLDER is .rivals by default (3 GB); the benches look there, or where RAGEN_RIVALS points.
+# FOLDER is .rivals by default (3 GB); the bench looks there, or where RAGEN_RIVALS points.
 set -eu
 folder=${1:-.rivals}
 python=${2:-python3.11}
