@@ -24,6 +24,8 @@ from typing import Any
 
 import jax
 
+from experiments._main import run_main
+
 RESULTS = Path(__file__).parent.parent.parent / "docs" / "results" / "bench"
 _PACKAGES = ("jax", "jaxlib", "numpy", "flax", "optax")
 
@@ -56,6 +58,16 @@ def options(doc: str | None, argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="fewer repetitions or sizes, less than a minute")
     parser.add_argument("--save", action="store_true", help="also write docs/results/bench/<name>.json")
     return parser.parse_args(argv)
+
+
+def run_bench(main: Callable[[Sequence[str]], bool]) -> None:
+    """What a bench does as a program: as ``run_main``, and exit code 1 where a target does not hold."""
+
+    def judged(argv: Sequence[str]) -> None:
+        if not main(argv):
+            sys.exit(1)
+
+    run_main(judged)
 
 
 def median_seconds(call: Callable[[], Any], *, repeats: int, warm_up: int = 1) -> float:

@@ -11,10 +11,11 @@ from typing import Any, Self
 
 WORKERS = {"trl": "_trl_worker.py", "tunix": "_tunix_worker.py"}
 ANSWER = "@@ "
+INSTALL = "make the environments of the rivals with `sh experiments/bench/rivals.sh` (3 GB, some minutes)"
 
 
 class RivalError(RuntimeError):
-    """A rival ended before it answered."""
+    """A rival is not there, or ended before it answered."""
 
 
 def rivals_folder() -> Path:
@@ -36,13 +37,20 @@ class Rival:
     """A worker that does one piece of work for every line it is sent; one thread, on this process's cores."""
 
     def __init__(self, name: str, work: dict[str, Any]) -> None:
-        """Start it; its own messages go to a log beside the environment."""
+        """Start it; its own messages go to a log beside the environment.
+
+        Raises:
+          RivalError: its environment is not there.
+        """
         folder = rivals_folder()
+        python = folder / name / "bin" / "python"
+        if not python.exists():
+            raise RivalError(f"{name} is not installed in {folder}: {INSTALL}")
         self._name, self._log = name, folder / f"{name}.log"
         environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "JAX_PLATFORMS": "cpu"}
         with self._log.open("w", encoding="utf-8") as log:
             self._process = subprocess.Popen(
-                [folder / name / "bin" / "python", Path(__file__).parent / WORKERS[name], json.dumps(work)],
+                [python, Path(__file__).parent / WORKERS[name], json.dumps(work)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

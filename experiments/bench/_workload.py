@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib.util
 import os
 import statistics
 import tempfile
@@ -110,7 +111,13 @@ def hugging_face_folder(config: ModelConfig, params: Params) -> Iterator[Path]:
 
 
 def torch_model(folder: Path) -> Any:
-    """The model of a folder in transformers, with torch's own fused attention, on one thread."""
+    """The model of a folder in transformers, with torch's own fused attention, on one thread.
+
+    Raises:
+      ValueError: torch is not installed.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise ValueError("this bench compares with torch, which is not installed: pip install 'ragen_jax[parity]'")
     import torch
     from transformers import AutoModelForCausalLM
 

@@ -8,13 +8,12 @@ within 1 ms, the collapse metrics of a training step from cross scores [256, 16,
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import jax
 import numpy as np
 
-from experiments.bench._report import Target, finish, median_seconds, options
+from experiments.bench._report import Target, finish, median_seconds, options, run_bench
 from ragen_jax import core
 from ragen_jax.training.evaluate import measure
 from ragen_jax.types import Array, CrossScores, FilterResult
@@ -53,4 +52,4 @@ def main(argv: Sequence[str]) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if main(sys.argv[1:]) else 1)
+    run_bench(main)

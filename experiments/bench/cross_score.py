@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.bench._report import Target, finish, options
+from experiments.bench._report import Target, finish, options, run_bench
 from experiments.bench._workload import (
     GROUP,
     PROMPTS,
@@ -254,4 +253,4 @@ def main(argv: Sequence[str]) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if main(sys.argv[1:]) else 1)
+    run_bench(main)

@@ -25,6 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments._main import run_main
 from experiments.bench._report import median_seconds, versions
 from experiments.bench._workload import VOCAB, full_batch, random_prompts
 from experiments.bench.cross_score import full_forward, ragged_pairs, some_sequences
@@ -230,4 +231,4 @@ def main(argv: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_main(main)

@@ -11,14 +11,13 @@ processor time of the batches stands in the details. The judge of DeepCoder has 
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 from collections.abc import Sequence
 
 import numpy as np
 
 from experiments._env_policies import sheet
-from experiments.bench._report import Target, finish, options
+from experiments.bench._report import Target, finish, options, run_bench
 from ragen_jax.envs import env_config, make_env
 from ragen_jax.envs.pool import EnvPool
 from ragen_jax.envs.search_qa.index import Bm25Index
@@ -108,4 +107,4 @@ def query_seconds(queries: int) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if main(sys.argv[1:]) else 1)
+    run_bench(main)

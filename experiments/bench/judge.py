@@ -8,12 +8,11 @@ at once, three of which never end, with a limit of half a processor second.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from experiments.bench._report import Target, finish, options
+from experiments.bench._report import Target, finish, options, run_bench
 from ragen_jax.envs.deepcoder import HiddenTest, Judge, Judgement, Problem, Verdict, make_judge
 from ragen_jax.envs.deepcoder.problems import embedded_problems
 
@@ -61,4 +60,4 @@ def _endless(judge: Judge) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if main(sys.argv[1:]) else 1)
+    run_bench(main)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.bench._report import Target, finish, options
+from experiments.bench._report import Target, finish, options, run_bench
 from experiments.bench._workload import (
     GROUP,
     NEW_TOKENS,
@@ -191,4 +190,4 @@ def large() -> Timing:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if main(sys.argv[1:]) else 1)
+    run_bench(main)

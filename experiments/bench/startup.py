@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from experiments.bench._report import Target, finish, options
+from experiments.bench._report import Target, finish, options, run_bench
 
 TARGETS = {
     "cold_seconds": Target(at_most=20.0),
@@ -108,4 +108,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
         child(sys.argv[2], sys.argv[3:])
     else:
-        sys.exit(0 if main(sys.argv[1:]) else 1)
+        run_bench(main)

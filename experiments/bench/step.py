@@ -15,7 +15,6 @@ import contextlib
 import dataclasses
 import functools
 import statistics
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,8 +23,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from experiments.bench._report import Target, finish, options
-from experiments.bench._rivals import Rival, RivalError, installed
+from experiments.bench._report import Target, finish, options, run_bench
+from experiments.bench._rivals import INSTALL, WORKERS, Rival, RivalError, installed, rivals_folder
 from experiments.bench._workload import (
     GROUP,
     NEVER,
@@ -175,8 +174,14 @@ def contest(rival: Rival, ours: Callable[[], dict[str, float]], *, rounds: int) 
 
 
 def main(argv: Sequence[str]) -> bool:
-    """Measure, print, and say whether the targets hold."""
+    """Measure, print, and say whether the targets hold.
+
+    Raises:
+      ValueError: no rival is installed.
+    """
     chosen = options(__doc__, argv)
+    if not any(map(installed, WORKERS)):
+        raise ValueError(f"no rival is installed in {rivals_folder()}: {INSTALL}")
     core = pin_to_one_core()
     rounds = 2 if chosen.quick else 5
     params = random_model()
@@ -192,7 +197,7 @@ def main(argv: Sequence[str]) -> bool:
             try:
                 measured, contests[name] = measure(name, folder)
                 ratios |= measured
-            except (RivalError, FileNotFoundError) as error:
+            except RivalError as error:
                 failures[name] = str(error)
     targets = {name: target for name, target in TARGETS.items() if not (chosen.quick and "sampler" in name)}
     for name in targets.keys() - ratios.keys():
@@ -201,7 +206,7 @@ def main(argv: Sequence[str]) -> bool:
         "shapes": "8 x 16 rows, 64 new tokens, 4 layers of width 256, V=1024, float32",
         "core": core,
         "rounds": rounds,
-        "rivals": {name: installed(name) for name in ("trl", "tunix")},
+        "rivals": {name: installed(name) for name in WORKERS},
         "failures": failures,
         "seconds": contests,
     }
@@ -238,4 +243,4 @@ def _measure(
 
 
 if __name__ == "__main__":
-    sys.exit(0 if main(sys.argv[1:]) else 1)
+    run_bench(main)

@@ -10,11 +10,10 @@ The share is the run's own `time/cross_score_share`, median over the steps after
 from __future__ import annotations
 
 import statistics
-import sys
 import tempfile
 from collections.abc import Sequence
 
-from experiments.bench._report import Target, finish, options
+from experiments.bench._report import Target, finish, options, run_bench
 from experiments.bench._workload import pin_to_one_core
 from ragen_jax.config import parse
 from ragen_jax.training.loop import train
@@ -66,4 +65,4 @@ def main(argv: Sequence[str]) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if main(sys.argv[1:]) else 1)
+    run_bench(main)

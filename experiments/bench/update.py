@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from experiments.bench._report import Target, finish, options
+from experiments.bench._report import Target, finish, options, run_bench
 from experiments.bench._workload import (
     GROUP,
     NEW_TOKENS,
@@ -140,4 +139,4 @@ def main(argv: Sequence[str]) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if main(sys.argv[1:]) else 1)
+    run_bench(main)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from experiments.bench import _report, core
-from experiments.bench._report import Target, finish, median_seconds, options
+from experiments.bench._report import Target, finish, median_seconds, options, run_bench
 
 
 def test_the_last_line_is_the_record_and_the_saved_file_equals_it(
@@ -44,6 +44,21 @@ def test_the_median_leaves_the_first_calls_out(monkeypatch: pytest.MonkeyPatch):
     calls: list[int] = []
     assert median_seconds(lambda: calls.append(1), repeats=3, warm_up=2) == 2.0
     assert len(calls) == 5
+
+
+def test_a_program_ends_with_1_where_a_target_is_missed_and_with_2_where_it_cannot_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def without_torch(argv: object) -> bool:
+        raise ValueError("torch is not installed")
+
+    monkeypatch.delenv("RAGEN_TRACEBACK", raising=False)
+    run_bench(lambda argv: True)
+    for main, code in ((lambda argv: False, 1), (without_torch, 2)):
+        with pytest.raises(SystemExit) as left:
+            run_bench(main)
+        assert left.value.code == code
+    assert capsys.readouterr().err == "error: torch is not installed\n"
 
 
 def test_options():

@@ -114,6 +114,14 @@ def test_a_rival_that_fails_is_named_with_its_error(tmp_path: Path, monkeypatch:
     assert _rivals.installed("trl") == "trl==1.16.0 torch==2.13.0"
 
 
+def test_without_rivals_the_command_that_installs_them_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RAGEN_RIVALS", str(tmp_path))
+    with pytest.raises(ValueError, match=r"no rival is installed in .*: .*sh experiments/bench/rivals\.sh"):
+        step.main(["--quick"])
+    with pytest.raises(RivalError, match=r"trl is not installed in .*sh experiments/bench/rivals\.sh"):
+        Rival("trl", {})
+
+
 def test_our_step_learns_what_the_rivals_are_paid_for():
     prompts = random_prompts(10)
     ours = step.OurStep(random_model(), prompts)
