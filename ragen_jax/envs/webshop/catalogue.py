@@ -1,7 +1,9 @@
 """Our own catalogue, drawn from the tables of ``ontology`` in exactly the WebShop schema.
 
-Products come in families: a first one, and distractors that share its brand and most attributes and differ in one
-thing: a feature, the material, the option values on offer, or a price that no request for the first one allows.
+Products come in families of eight that share brand and most attributes. Two of them differ in what a search sees: the
+feature in the title, the material, or the option values on offer. Each of the two has three doubles, which differ from
+it in one thing that a search does not see: one of the features that stand in the bullets only, or a price that is too
+high.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import numpy as np
 
 from ragen_jax.envs.webshop.ontology import BRANDS, DEPARTMENTS, KINDS, USES, Group, Kind
 
-FAMILY = 4  # products: the first one and three distractors
+FAMILY = 8  # products: two that a search can tell apart, each with three doubles
 _FEATURES = 3  # features of a product
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
@@ -104,35 +106,55 @@ def _family(kind: Kind, rng: np.random.Generator) -> Iterator[_Design]:
         options=tuple((name, _offered(values, rng)) for name, values in kind.options),
         price=int(rng.integers(low, high)) + 0.99,
     )
-    yield first
-    for change in rng.permutation(4)[: FAMILY - 1]:
-        yield _distractor(first, int(change), rng)
+    seen = (first, _VISIBLE[rng.integers(len(_VISIBLE))](first, rng))
+    for design in seen:
+        yield design
+        for change in _HIDDEN:
+            yield change(design, rng)
 
 
-def _distractor(first: _Design, change: int, rng: np.random.Generator) -> _Design:
-    kind = first.kind
-    match change:
-        case 0:
-            others = [feature for feature in kind.features if feature not in first.features]
-            features = list(first.features)
-            features[rng.integers(_FEATURES)] = _pick(others, rng)
-            return dataclasses.replace(first, features=tuple(features))
-        case 1:
-            others = [material for material in kind.materials if material != first.material]
-            return dataclasses.replace(first, material=_pick(others, rng))
-        case 2:
-            at = rng.integers(len(first.options))
-            offered = dict(kind.options)
-            options = [
-                (name, _in_order(offered[name], [value for value in offered[name] if value not in values]))
-                if place == at
-                else (name, values)
-                for place, (name, values) in enumerate(first.options)
-            ]
-            return dataclasses.replace(first, options=tuple(options))
-        case _:
-            # A ceiling is at most 40 dollars above a price, and a range begins at most 4 below its end.
-            return dataclasses.replace(first, price=first.price + int(rng.integers(45, 90)))
+def _other_title(design: _Design, rng: np.random.Generator) -> _Design:
+    """Another feature of it in the title, and another one among the bullets."""
+    in_title, first, second = design.features
+    return _other_feature(dataclasses.replace(design, features=(first, in_title, second)), 1, rng)
+
+
+def _other_material(design: _Design, rng: np.random.Generator) -> _Design:
+    others = [material for material in design.kind.materials if material != design.material]
+    return dataclasses.replace(design, material=_pick(others, rng))
+
+
+def _other_values(design: _Design, rng: np.random.Generator) -> _Design:
+    """One of the options offers none of the values."""
+    at = rng.integers(len(design.options))
+    offered = dict(design.kind.options)
+    options = [
+        (name, _in_order(offered[name], [value for value in offered[name] if value not in values]))
+        if place == at
+        else (name, values)
+        for place, (name, values) in enumerate(design.options)
+    ]
+    return dataclasses.replace(design, options=tuple(options))
+
+
+def _other_feature(design: _Design, at: int, rng: np.random.Generator) -> _Design:
+    others = [feature for feature in design.kind.features if feature not in design.features]
+    features = [*design.features]
+    features[at] = _pick(others, rng)
+    return dataclasses.replace(design, features=tuple(features))
+
+
+def _too_dear(design: _Design, rng: np.random.Generator) -> _Design:
+    """A ceiling is at most 40 dollars above a price, and a range begins at most 4 below its end."""
+    return dataclasses.replace(design, price=design.price + int(rng.integers(45, 90)))
+
+
+_VISIBLE = (_other_title, _other_material, _other_values)
+_HIDDEN = (
+    lambda design, rng: _other_feature(design, 1, rng),
+    lambda design, rng: _other_feature(design, 2, rng),
+    _too_dear,
+)
 
 
 def _offered(values: tuple[str, ...], rng: np.random.Generator) -> tuple[str, ...]:
@@ -176,8 +198,8 @@ def _title(design: _Design, feature: str, rng: np.random.Generator) -> str:
 
 
 def _entry(design: _Design, rng: np.random.Generator) -> dict[str, Any]:
-    """The instruction asks for the material and one or two features, or for all features."""
-    features = _in_order(design.features, _some(design.features, int(rng.integers(1, _FEATURES + 1)), rng))
+    """The instruction asks for the features that stand in the bullets, and for the one in the title or the material."""
+    features = design.features[int(rng.integers(2)) :]
     wanted = features if len(features) == _FEATURES else (*features, design.material)
     material = f"{design.material} " if design.material in wanted else ""
     phrase = f"{', '.join(features)} {material}{design.kind.noun}"
