@@ -1,9 +1,10 @@
 """Cross-scoring L[i, k, j] = log p(z_ik | x_j), exactly, without running any context twice.
 
-Each context is run once; the reasonings are packed into rows and read every context's keys and values. What two
-reasonings of a row begin with alike is run once, so equal reasonings cost no more than one. Logits become one number
-per token at once. Cost: C * Lx + C * (tokens of all reasonings) at most, instead of C * C * G * (Lx + Lz) tokens for
-padded pairs. With S sampled columns a prompt, C * Lx + S * (tokens of all reasonings).
+Each context is run once, and what all of them begin with (the system prompt) once for all. The reasonings are packed
+into rows and read every context's keys and values. What two reasonings of a row begin with alike is run once, so equal
+reasonings cost no more than one. Logits become one number per token at once. Cost: C * Lx + C * (tokens of all
+reasonings) at most, instead of C * C * G * (Lx + Lz) tokens for padded pairs. With S sampled columns a prompt, C * Lx +
+S * (tokens of all reasonings).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from ragen_jax.types import CrossScores, Params, ReasoningPairs
 WIDTH = 64  # least tokens of a packed row; narrow rows are hard to fill
 PIECES = 32  # of the rows that could be needed, so that rounding up to whole pieces costs little
 CONTEXTS = 4  # at once at most; more would run more of those that are there twice
+BEGINNING = 16  # the common beginning is a multiple of this, so that few programs serve all batches
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,11 +191,32 @@ def pieces(*, contexts: int, reasonings: int, longest: int, chunk: int) -> Piece
     return Pieces(width=width, rows=rows, contexts=min(contexts, CONTEXTS, alive // rows))
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2, 10, 11))
+def split_beginning(tokens: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Take off what all contexts begin with.
+
+    Args:
+      tokens: [C, Lx] int32, left padded.
+      mask: [C, Lx] bool.
+
+    Returns:
+      The n tokens that all begin with, [1, n] (a multiple of ``BEGINNING``; every context keeps at least one token);
+      and the contexts behind them, [C, Lx - n] tokens and mask, left padded. n is 0 for a single context.
+    """
+    lengths = mask.sum(1)
+    starts = [row[keep].tolist() for row, keep in zip(tokens, mask, strict=True)]
+    common = min((_common_prefix(starts[0], other) for other in starts[1:]), default=0)
+    count = min(common, lengths.min() - 1) // BEGINNING * BEGINNING
+    width = tokens.shape[1]
+    kept = np.arange(count, width) >= (width - lengths + count)[:, None]
+    return np.array([starts[0][:count]], np.int32), np.where(kept, tokens[:, count:], 0), kept
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2, 11, 12))
 def _score_columns(
     params: Params,
     config: ModelConfig,
     settings: ScoreConfig,
+    beginning: Array,
     context_tokens: Array,
     context_mask: Array,
     columns: Array,
@@ -209,7 +232,9 @@ def _score_columns(
     Context j reads the packed rows ``row_ids[j, : row_counts[j]]``; pairs that it does not read stay 0. C is a multiple
     of the contexts at once, and the rows that a context may read one of the rows at once.
     """
-    contexts = prompt_pass(params, config, context_tokens, context_mask, dtype=settings.dtype)
+    run = functools.partial(prompt_pass, params, config, dtype=settings.dtype)
+    first = run(beginning, jnp.ones_like(beginning, bool)) if beginning.shape[1] else None
+    contexts = run(context_tokens, context_mask, beginning=first)
     own = jnp.arange(contexts_at_once)[:, None]
 
     def block(index: Array, out: Array) -> Array:
@@ -231,11 +256,11 @@ def _score_columns(
             tokens, parents, ends, offsets = (x[rows] for x in packed)  # [contexts, rows, W] each
             hidden = continuation_pass(params, config, context, tokens, ends=ends, offsets=offsets)
             before = jnp.take_along_axis(hidden, jnp.maximum(parents, 0)[..., None], axis=2)
-            first = context.last_hidden[:, None, None].astype(hidden.dtype)
+            start = context.last_hidden[:, None, None].astype(hidden.dtype)
             log_probs, _ = token_log_probs(
                 params,
                 config,
-                jnp.where((parents < 0)[..., None], first, before),
+                jnp.where((parents < 0)[..., None], start, before),
                 tokens,
                 vocab_size=settings.vocab_size,
                 temperature=settings.temperature,
@@ -305,8 +330,7 @@ def cross_score(
         row_ids[column, : len(rows)] = rows
     order = np.concatenate([first, np.zeros(padded - distinct, first.dtype)])  # distinct contexts in front
     inputs = (
-        np.asarray(pairs.prompt_tokens)[order],
-        np.asarray(pairs.prompt_mask)[order],
+        *split_beginning(np.asarray(pairs.prompt_tokens)[order], np.asarray(pairs.prompt_mask)[order]),
         np.int32(distinct),
         (
             np.pad(packed.tokens, ((0, 1), (0, 0))),

@@ -29,6 +29,21 @@ class PromptCache:
     lengths: Array
     last_hidden: Array
 
+    def behind(self, beginning: PromptCache) -> PromptCache:
+        """The cache of whole prompts: the one row of ``beginning`` in front of every row of this one."""
+
+        def joined(first: Array, rest: Array, *, row_axis: int, axis: int) -> Array:
+            shape = list(first.shape)
+            shape[row_axis] = rest.shape[row_axis]
+            return jnp.concatenate([jnp.broadcast_to(first, shape), rest], axis=axis)
+
+        return dataclasses.replace(
+            self,
+            keys=joined(beginning.keys, self.keys, row_axis=1, axis=4),
+            values=joined(beginning.values, self.values, row_axis=1, axis=3),
+            mask=joined(beginning.mask, self.mask, row_axis=0, axis=1),
+        )
+
 
 @struct.dataclass
 class RowCache:

@@ -75,7 +75,14 @@ def stacked_layers(params: Params) -> Params:
 
 
 def prompt_pass(
-    params: Params, config: ModelConfig, tokens: Array, mask: Array, *, dtype: str, remat: bool = False
+    params: Params,
+    config: ModelConfig,
+    tokens: Array,
+    mask: Array,
+    *,
+    dtype: str,
+    beginning: PromptCache | None = None,
+    remat: bool = False,
 ) -> PromptCache:
     """Run first prompts once.
 
@@ -85,31 +92,40 @@ def prompt_pass(
       tokens: [P, Lx] int32, left padded.
       mask: [P, Lx] bool.
       dtype: of the activations.
+      beginning: what this function returned for the one row of tokens, without padding, that all prompts begin with;
+        the tokens are then those that follow it, at least one in each row.
       remat: recompute activations in the backward pass instead of storing them.
 
     Returns:
-      Keys, values and the last hidden state of every prompt. Padding is never read.
+      Keys, values and the last hidden state of every prompt, its beginning included. Padding is never read.
     """
     chex.assert_rank([tokens, mask], 2)
     chex.assert_equal_shape([tokens, mask])
-    positions = jnp.maximum(jnp.cumsum(mask, axis=1) - 1, 0)
-    cos, sin = rotary(positions, config)
+    shared = [] if beginning is None else [beginning]
+    before = sum((cache.lengths for cache in shared), jnp.zeros((), jnp.int32))
+    cos, sin = rotary(before + jnp.maximum(jnp.cumsum(mask, axis=1) - 1, 0), config)
     causal = jnp.tril(jnp.ones((tokens.shape[1],) * 2, bool))
     visible = causal & mask[:, None, :]
 
-    def layer(x: Array, weights: Params) -> tuple[Array, tuple[Array, Array]]:
+    def layer(x: Array, inputs: tuple[Params, list[tuple[Array, Array]]]) -> tuple[Array, tuple[Array, Array]]:
+        weights, earlier = inputs
         stored = {}
 
         def attention(query: Array, keys: Array, values: Array) -> Array:
             stored["kv"] = (keys, values)
-            return attend(query, [(keys, values, visible)])
+            read = [(*kv, cache.mask[:, None, :]) for kv, cache in zip(earlier, shared, strict=True)]
+            return attend(query, [*read, (keys, values, visible)])
 
         return block(config, weights, x, cos, sin, attention), stored["kv"]
 
     x = params["embedding"].astype(dtype)[tokens]
-    x, (keys, values) = jax.lax.scan(jax.checkpoint(layer) if remat else layer, x, stacked_layers(params))
+    inputs = (stacked_layers(params), [(cache.keys, cache.values) for cache in shared])
+    x, (keys, values) = jax.lax.scan(jax.checkpoint(layer) if remat else layer, x, inputs)
     last = rms_norm(x[:, -1], params["final_norm"], eps=config.norm_eps)
-    return PromptCache(keys=keys, values=values, mask=mask, lengths=mask.sum(1, dtype=jnp.int32), last_hidden=last)
+    own = PromptCache(
+        keys=keys, values=values, mask=mask, lengths=before + mask.sum(1, dtype=jnp.int32), last_hidden=last
+    )
+    return own if beginning is None else own.behind(beginning)
 
 
 def continuation_pass(

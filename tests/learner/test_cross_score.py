@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragen_jax.learner import cross_score as cross_score_module
-from ragen_jax.learner.cross_score import PackedReasonings, cross_score, pack, pack_by_prompt, pieces
+from ragen_jax.learner.cross_score import (
+    PackedReasonings,
+    cross_score,
+    pack,
+    pack_by_prompt,
+    pieces,
+    split_beginning,
+)
 from ragen_jax.learner.score import ScoreConfig
 from ragen_jax.models.sharding import make_mesh
 from ragen_jax.models.transformer import reads
@@ -124,6 +131,47 @@ def test_trajectory_form_has_one_reasoning_a_column():
     scores = scored(pairs)
     assert scores.log_probs.shape == (4, 1, 4)
     assert np.abs(scores.log_probs - naive(pairs)).max() < 5e-5
+
+
+def left_padded(words: list[list[int]], *, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Tokens and mask [C, width]."""
+    mask = np.arange(width) >= width - np.array([len(word) for word in words])[:, None]
+    tokens = np.full(mask.shape, 11, np.int32)  # padding is no zero
+    tokens[mask] = [token for word in words for token in word]
+    return tokens, mask
+
+
+@pytest.mark.parametrize(("common", "expected"), [(15, 0), (16, 16), (37, 32)])
+def test_what_all_contexts_begin_with_is_run_once_and_changes_nothing(
+    common: int, expected: int, monkeypatch: pytest.MonkeyPatch
+):
+    rng = np.random.default_rng(common)
+    system = rng.integers(3, VOCAB, common).tolist()
+    tokens, mask = left_padded([[*system, 5 + n, *[7] * n] for n in (1, 4, 2)], width=45)
+    pairs = dataclasses.replace(make_pairs(LENGTHS), prompt_tokens=tokens, prompt_mask=mask)
+    passes: list[tuple[int, ...]] = []
+    real = cross_score_module.prompt_pass
+
+    def spy(params, config, tokens, mask, **settings):
+        passes.append(tokens.shape)
+        return real(params, config, tokens, mask, **settings)
+
+    monkeypatch.setattr(cross_score_module, "prompt_pass", spy)
+    error = np.abs(scored(pairs).log_probs - naive(pairs)) / np.maximum(pairs.reasoning_mask.sum(2), 1)[..., None]
+    assert error.max() < 1e-5
+    assert passes == ([(1, expected)] if expected else []) + [(3, 45 - expected)]
+
+
+@given(st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=9), min_size=1, max_size=4), st.integers(0, 40))
+def test_beginnings_are_common_and_leave_every_context_a_token(ends: list[list[int]], common: int):
+    words = [[2] * common + end for end in ends]
+    tokens, mask = left_padded(words, width=50)
+    beginning, rest, kept = split_beginning(tokens, mask)
+    assert beginning.shape[1] % cross_score_module.BEGINNING == 0
+    assert beginning.shape[1] + rest.shape[1] == 50 and kept.any(1).all() and not rest[~kept].any()
+    assert [beginning[0].tolist() + row[keep].tolist() for row, keep in zip(rest, kept, strict=True)] == words
+    if len(words) > 1:
+        assert beginning.shape[1] + cross_score_module.BEGINNING > min(common, min(map(len, words)) - 1)
 
 
 def test_nothing_to_score():
@@ -252,7 +300,7 @@ def test_a_context_runs_only_the_rows_of_the_prompts_that_drew_it(monkeypatch: p
     real = cross_score_module._score_columns
 
     def spy(params, config, settings, *arguments):
-        counts.append(np.asarray(arguments[6]).tolist())
+        counts.append(np.asarray(arguments[7]).tolist())
         return real(params, config, settings, *arguments)
 
     monkeypatch.setattr(cross_score_module, "_score_columns", spy)

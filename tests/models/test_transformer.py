@@ -36,6 +36,22 @@ def test_c22_left_padding_changes_nothing():
         np.testing.assert_allclose(batch.last_hidden[row], alone.last_hidden[0], atol=1e-5)
 
 
+def test_a_common_beginning_gives_the_same_cache():
+    params = random_params()
+    ragged = ragged_prompts([3, 9], width=9)
+    beginning = np.array([[4, 5, 6, 7]], np.int32)
+    first = prompt_pass(params, MODEL, beginning, np.ones((1, 4), bool), dtype="float32")
+    batch = prompt_pass(params, MODEL, ragged.tokens, ragged.mask, dtype="float32", beginning=first)
+    assert batch.lengths.tolist() == [7, 13] and batch.mask.sum(1).tolist() == [7, 13]
+    for row, prompt in enumerate(ragged.prompts):
+        whole = np.array([[*beginning[0], *prompt]])
+        alone = prompt_pass(params, MODEL, whole, np.ones_like(whole, bool), dtype="float32")
+        real = np.asarray(batch.mask[row])
+        np.testing.assert_allclose(batch.last_hidden[row], alone.last_hidden[0], atol=1e-5)
+        np.testing.assert_allclose(batch.keys[:, row][..., real], alone.keys[:, 0], atol=1e-5)
+        np.testing.assert_allclose(batch.values[:, row][..., real, :], alone.values[:, 0], atol=1e-5)
+
+
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
 def test_group_log_probs_equal_the_oracle(temperature: float):
     params = random_params()
