@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -70,77 +68,97 @@ def attribution(rng: np.random.Generator, draws: int) -> list[Finding]:
     logits = np.log(draw_channels(rng, count=count, prompts=prompts, responses=responses))
     collapsed = np.log(draw_channels(rng, count=count, prompts=1, responses=responses))
     informed = np.log(0.02 / responses + 0.98 * np.eye(responses)[None, :prompts])
-
-    def information(x: jax.Array) -> jax.Array:
-        return mutual_information(jax.nn.softmax(x))
-
-    def entropy(x: jax.Array) -> jax.Array:
-        return -jnp.mean(jnp.sum(jax.nn.softmax(x) * jax.nn.log_softmax(x), axis=-1))
-
-    def pull(reference: jax.Array) -> Callable[[jax.Array], jax.Array]:
-        return lambda x: -mean_divergence(jax.nn.softmax(x), jax.nn.softmax(reference))
-
-    def score_form(x: jax.Array) -> jax.Array:
-        log_p = jax.nn.log_softmax(x)
-        gain = log_p - jax.nn.logsumexp(log_p, axis=0) + jnp.log(prompts)
-        return jnp.mean(jnp.sum(jax.lax.stop_gradient(jnp.exp(log_p) * gain) * log_p, axis=-1))
-
-    def fixed_samples(x: jax.Array) -> jax.Array:
-        log_p = jax.nn.log_softmax(x)
-        gain = log_p - jax.nn.logsumexp(log_p, axis=0) + jnp.log(prompts)
-        return jnp.mean(jnp.sum(jax.lax.stop_gradient(jnp.exp(log_p)) * gain, axis=-1))
-
-    def k1_loss(x: jax.Array, reference: jax.Array) -> jax.Array:
-        log_p = jax.nn.log_softmax(x)
-        samples = jax.lax.stop_gradient(jnp.exp(log_p))
-        return jnp.mean(jnp.sum(samples * (log_p - jax.nn.log_softmax(reference)), axis=-1))
-
-    def slopes(objective: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
-        return lambda x: jnp.vdot(jax.grad(information)(x), jax.grad(objective)(x))
-
-    def flow(objective: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
-        return jax.lax.fori_loop(0, 2000, lambda _, y: y + 2.0 * jax.grad(objective)(y), x)
-
-    def run(reference: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """Slope of I along the pull, and I after the flow over I before, for every draw."""
-        target = np.zeros((1, 1, 1)) if reference is None else reference
-        per_draw = np.broadcast_to(target, (count, *target.shape[1:]))
-
-        def one(x: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array]:
-            objective = entropy if reference is None else pull(jnp.broadcast_to(target, x.shape))
-            return slopes(objective)(x), information(flow(objective, x)) / information(x)
-
-        slope, ratio = jax.jit(jax.vmap(one))(logits, per_draw)
-        return np.asarray(slope), np.asarray(ratio)
-
-    template_gap = jax.vmap(
-        lambda x, q: (
-            mean_divergence(jax.nn.softmax(x), jax.nn.softmax(jnp.broadcast_to(q, x.shape)))
-            - information(x)
-            - mean_divergence(jnp.mean(jax.nn.softmax(x), axis=0, keepdims=True), jax.nn.softmax(q))
-        )
-    )(logits, collapsed)
-    uniform = jax.vmap(lambda x: jax.grad(entropy)(x) - jax.grad(pull(jnp.zeros_like(x)))(x))(logits)
-    score = jax.vmap(lambda x: jax.grad(score_form)(x) - jax.grad(information)(x))(logits)
-    fixed = jax.vmap(jax.grad(fixed_samples))(logits)
-    k1 = jax.vmap(jax.grad(k1_loss))(logits, np.broadcast_to(collapsed, logits.shape))
     how = f"{count} policies of {prompts} prompts, exact"
-    findings = [
-        identity("KL to a template", "E KL(p || q) = I + KL(p(z) || q)", how, np.asarray(template_gap), "q without x"),
+    return [
+        *_identities(jnp.asarray(logits), jnp.asarray(collapsed), how),
+        _flow("entropy bonus", "I falls at first order", how, logits, None),
+        _flow("KL to a template", "I falls at first order", how, logits, collapsed),
+        _flow("KL to an informed policy", "I rises at first order", how, logits, informed),
+    ]
+
+
+def _information(x: jax.Array) -> jax.Array:
+    """I of the policies with logits [P, Z]."""
+    return mutual_information(jax.nn.softmax(x))
+
+
+def _entropy(x: jax.Array) -> jax.Array:
+    """H(Z|X)."""
+    return -jnp.mean(jnp.sum(jax.nn.softmax(x) * jax.nn.log_softmax(x), axis=-1))
+
+
+def _divergence(x: jax.Array, reference: jax.Array) -> jax.Array:
+    """E KL(p || q) to the policies with the logits ``reference`` [P, Z] or [1, Z]."""
+    return mean_divergence(jax.nn.softmax(x), jax.nn.softmax(reference))
+
+
+def _log_gain(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Log p [P, Z], and log(p / m) with the marginal m over the prompts."""
+    log_p = jax.nn.log_softmax(x)
+    return log_p, log_p - jax.nn.logsumexp(log_p, axis=0) + jnp.log(len(x))
+
+
+def _score_form(x: jax.Array) -> jax.Array:
+    """Its gradient is E[log(p / m) s]."""
+    log_p, gain = _log_gain(x)
+    return jnp.mean(jnp.sum(jax.lax.stop_gradient(jnp.exp(log_p) * gain) * log_p, axis=-1))
+
+
+def _fixed_samples(x: jax.Array) -> jax.Array:
+    """E[log(p / m)] over responses that do not move with the policy."""
+    log_p, gain = _log_gain(x)
+    return jnp.mean(jnp.sum(jax.lax.stop_gradient(jnp.exp(log_p)) * gain, axis=-1))
+
+
+def _k1_loss(x: jax.Array, reference: jax.Array) -> jax.Array:
+    """E[log p - log q] over responses that do not move with the policy."""
+    log_p = jax.nn.log_softmax(x)
+    samples = jax.lax.stop_gradient(jnp.exp(log_p))
+    return jnp.mean(jnp.sum(samples * (log_p - jax.nn.log_softmax(reference)), axis=-1))
+
+
+def _identities(logits: jax.Array, collapsed: jax.Array, how: str) -> list[Finding]:
+    """What the gradients of entropy, KL and I have to do with one another; logits [N, P, Z], templates [N, 1, Z]."""
+
+    def marginal_divergence(x: jax.Array, q: jax.Array) -> jax.Array:
+        marginal = jnp.mean(jax.nn.softmax(x), axis=0, keepdims=True)
+        return mean_divergence(marginal, jax.nn.softmax(q))
+
+    def template_gap(x: jax.Array, q: jax.Array) -> jax.Array:
+        return _divergence(x, jnp.broadcast_to(q, x.shape)) - _information(x) - marginal_divergence(x, q)
+
+    def uniform_gap(x: jax.Array) -> jax.Array:
+        return jax.grad(_entropy)(x) + jax.grad(_divergence)(x, jnp.zeros_like(x))
+
+    def score_gap(x: jax.Array) -> jax.Array:
+        return jax.grad(_score_form)(x) - jax.grad(_information)(x)
+
+    template, uniform = jax.vmap(template_gap)(logits, collapsed), jax.vmap(uniform_gap)(logits)
+    score, fixed = jax.vmap(score_gap)(logits), jax.vmap(jax.grad(_fixed_samples))(logits)
+    k1 = jax.vmap(jax.grad(_k1_loss))(logits, jnp.broadcast_to(collapsed, logits.shape))
+    return [
+        identity("KL to a template", "E KL(p || q) = I + KL(p(z) || q)", how, np.asarray(template), "q without x"),
         identity("entropy is such a KL", "grad H(Z|X) = -grad E KL(p || uniform)", how, np.asarray(uniform), ""),
         identity("gradient of I", "grad I = E[log(p / m) s]", how, np.asarray(score), "the probe's direction"),
         identity("fixed samples", "E grad(matched - marginal) = 0", how, np.asarray(fixed), "z held fixed: only noise"),
         identity("k1 as a loss", "E grad k1 = 0", how, np.asarray(k1), "z held fixed: only noise"),
     ]
-    arms = (
-        ("entropy bonus", None, "I falls at first order"),
-        ("KL to a template", collapsed, "I falls at first order"),
-        ("KL to an informed policy", informed, "I rises at first order"),
-    )
-    for name, reference, statement in arms:
-        slope, ratio = run(reference)
-        against = slope > 0 if "falls" in statement else slope < 0
-        note = f"share as stated; after 2,000 steps I is {np.median(ratio):.2g} times what it was (median)"
-        share = float(1 - against.mean())
-        findings.append(Finding(f"flow: {name}", statement, how, MEASURED, count, int(against.sum()), share, note))
-    return findings
+
+
+def _flow(name: str, statement: str, how: str, logits: np.ndarray, reference: np.ndarray | None) -> Finding:
+    """Slope of I along a regulariser (the entropy, or minus the KL to ``reference``), and I after 2,000 steps of it."""
+    target = np.zeros((1, 1, 1)) if reference is None else reference
+
+    def one(x: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def objective(y: jax.Array) -> jax.Array:
+            return _entropy(y) if reference is None else -_divergence(y, jnp.broadcast_to(target, y.shape))
+
+        slope = jnp.vdot(jax.grad(_information)(x), jax.grad(objective)(x))
+        end = jax.lax.fori_loop(0, 2000, lambda _, y: y + 2.0 * jax.grad(objective)(y), x)
+        return slope, _information(end) / _information(x)
+
+    slopes, ratios = jax.jit(jax.vmap(one))(logits, np.broadcast_to(target, (len(logits), *target.shape[1:])))
+    against = np.asarray(slopes > 0 if "falls" in statement else slopes < 0)
+    note = f"share as stated; after 2,000 steps I is {np.median(ratios):.2g} times what it was (median)"
+    share = float(1 - against.mean())
+    return Finding(f"flow: {name}", statement, how, MEASURED, len(logits), int(against.sum()), share, note)
