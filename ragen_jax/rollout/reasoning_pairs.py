@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -120,6 +121,28 @@ def turn_uniform_pairs(
         return trajectory_pairs(batch, info, draws=draws, rng=rng, prompt_bucket=prompt_bucket, bucket=bucket)
     chosen = [turns[index] for index in rng.choice(len(turns), min(draws, len(turns)), replace=False)]
     return _own_columns(batch, info, chosen, prompt_bucket=prompt_bucket, bucket=bucket)
+
+
+def draw_rollouts(pairs: ReasoningPairs, *, sample: int, rng: np.random.Generator) -> ReasoningPairs:
+    """Some rollouts of each prompt, drawn uniformly and without replacement, whether they have reasoning or not.
+
+    Args:
+      pairs: [C, G, Lz] reasonings.
+      sample: rollouts of each prompt.
+      rng: source of the draws; prompts draw independently of one another.
+
+    Raises:
+      ValueError: a sample outside 1 .. G.
+    """
+    columns, group, _ = pairs.reasoning_tokens.shape
+    if not 1 <= sample <= group:
+        raise ValueError(f"sample={sample} of {group} rollouts: use 1 to {group}")
+    drawn = np.argsort(rng.random((columns, group)), axis=1)[:, :sample, None]
+    return dataclasses.replace(
+        pairs,
+        reasoning_tokens=np.take_along_axis(np.asarray(pairs.reasoning_tokens), drawn, axis=1),
+        reasoning_mask=np.take_along_axis(np.asarray(pairs.reasoning_mask), drawn, axis=1),
+    )
 
 
 def draw_columns(column_class: Array, *, sample: int, rng: np.random.Generator) -> np.ndarray:

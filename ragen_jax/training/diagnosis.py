@@ -9,13 +9,19 @@ import numpy as np
 
 from ragen_jax.models.sharding import replicated
 from ragen_jax.rollout.episodes import Rollout
-from ragen_jax.rollout.reasoning_pairs import draw_columns, first_turn_pairs, trajectory_pairs, turn_uniform_pairs
+from ragen_jax.rollout.reasoning_pairs import (
+    draw_columns,
+    draw_rollouts,
+    first_turn_pairs,
+    trajectory_pairs,
+    turn_uniform_pairs,
+)
 from ragen_jax.training.build import Components
 from ragen_jax.training.evaluate import measure, named, null_permutations, score_pairs
 from ragen_jax.types import CollapseState, Params, ReasoningPairs, TrainState
 
 # Spawn keys of a step's draws; the trajectory draws have the step alone.
-_COLUMNS, _TURNS = 2, 3
+_COLUMNS, _TURNS, _ROLLOUTS = 2, 3, 5
 
 
 def diagnose(
@@ -37,6 +43,8 @@ def diagnose(
         return state, {}
     bucket = parts.config.rollout.max_new_tokens
     pairs = first_turn_pairs(rollout.batch, rollout.info, bucket=bucket)
+    if settings.rollouts:
+        pairs = draw_rollouts(pairs, sample=settings.rollouts, rng=_rng(parts, step, _ROLLOUTS))
     metrics, collapse = _measured(parts, state.params, pairs, "first_turn", state.collapse, step=step)
     turns = dict(state.collapse_turns)
     draws = {

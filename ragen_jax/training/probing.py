@@ -18,7 +18,7 @@ from ragen_jax.training.build import Components
 from ragen_jax.training.score_inputs import filter_rewards
 from ragen_jax.types import FilterResult, LearnerBatch, ReasoningPairs, TrainState
 
-_COLUMNS = 4  # second number of the spawn key of the draw of columns; diagnosis has 2 and 3
+_COLUMNS = 4  # second number of the spawn key of the draw of columns; diagnosis has 2, 3 and 5
 _LOGGED = (
     "prompts",
     "reward_variance_mean",

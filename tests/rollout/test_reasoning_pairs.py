@@ -7,7 +7,13 @@ import pytest
 
 from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.rollout.prompting import ChatFormat
-from ragen_jax.rollout.reasoning_pairs import draw_columns, first_turn_pairs, trajectory_pairs, turn_uniform_pairs
+from ragen_jax.rollout.reasoning_pairs import (
+    draw_columns,
+    draw_rollouts,
+    first_turn_pairs,
+    trajectory_pairs,
+    turn_uniform_pairs,
+)
 from ragen_jax.types import ReasoningPairs
 from tests.rollout.lines import LinePool, play
 
@@ -139,6 +145,31 @@ def test_no_turn_to_draw(chat: ChatFormat) -> None:
     assert pairs.reasoning_mask.shape[:2] == (3, 1) and not pairs.reasoning_mask.any()
     with pytest.raises(ValueError, match="draws=0"):
         turn_draws(rollout, 0, 0)
+
+
+def test_rollouts_are_a_uniform_draw_of_each_prompt() -> None:
+    # Reasoning k of prompt i holds the one token 10 i + k, and those of k = 4 nothing.
+    tokens = (10 * np.arange(3)[:, None, None] + np.arange(5)[:, None]).astype(np.int32)
+    pairs = ReasoningPairs(
+        prompt_tokens=np.zeros((3, 2), np.int32),
+        prompt_mask=np.ones((3, 2), bool),
+        reasoning_tokens=tokens,
+        reasoning_mask=np.broadcast_to((np.arange(5) < 4)[:, None], tokens.shape),
+        column_class=np.arange(3),
+    )
+    draws = [draw_rollouts(pairs, sample=2, rng=np.random.default_rng(seed)) for seed in range(1000)]
+    drawn = np.stack([draw.reasoning_tokens[..., 0] for draw in draws])
+    assert drawn.shape == (1000, 3, 2) and (drawn // 10 == np.arange(3)[:, None]).all()
+    assert (drawn[..., 0] != drawn[..., 1]).all()
+    assert all((d.reasoning_mask[..., 0] == (d.reasoning_tokens[..., 0] % 10 < 4)).all() for d in draws)
+    for prompt in range(3):
+        shares = np.bincount(drawn[:, prompt].ravel() % 10, minlength=5) / 1000
+        np.testing.assert_allclose(shares, 0.4, atol=4 * np.sqrt(0.24 / 1000))
+    both = ((drawn[:, 0] == 1).any(axis=1) & (drawn[:, 1] == 11).any(axis=1)).mean()
+    assert both == pytest.approx(0.16, abs=4 * np.sqrt(0.16 * 0.84 / 1000))  # prompts draw independently
+    for sample in (0, 6):
+        with pytest.raises(ValueError, match=f"sample={sample} of 5 rollouts"):
+            draw_rollouts(pairs, sample=sample, rng=np.random.default_rng(0))
 
 
 def test_columns_are_the_own_and_a_uniform_draw_of_others() -> None:

@@ -16,10 +16,10 @@ from ragen_jax.config import Config
 from ragen_jax.core import permutation_null
 from ragen_jax.core.estimators import MAY_BE_UNKNOWN
 from ragen_jax.rollout.episodes import Rollout
-from ragen_jax.rollout.reasoning_pairs import draw_columns, first_turn_pairs
+from ragen_jax.rollout.reasoning_pairs import draw_columns, draw_rollouts, first_turn_pairs
 from ragen_jax.training.build import Components, build
 from ragen_jax.training.diagnosis import diagnose
-from ragen_jax.training.evaluate import null_permutations, score_pairs
+from ragen_jax.training.evaluate import measure, null_permutations, score_pairs
 from ragen_jax.training.scorer import check_scorer, scorer_fingerprint
 from tests.training_fixtures import tiny_config
 
@@ -87,6 +87,22 @@ def test_sampled_columns_are_the_step_s_own_draw(played: tuple[Components, Rollo
     assert scores.log_probs.shape == (4, 4, 3) and (scores.columns == columns).all()
 
 
+def test_sampled_rollouts_are_the_step_s_own_draw_and_keep_the_null(played: tuple[Components, Rollout]):
+    parts, rollout = played
+    some = with_collapse(parts, rollouts=2)
+    _, metrics = diagnose(some, parts.state, rollout, step=5)
+    assert metrics == diagnose(some, parts.state, rollout, step=5)[1]
+    assert metrics[f"{FIRST}/scored"] + metrics[f"{FIRST}/unscored"] == 8
+    assert f"{FIRST}/null_p_value" in metrics and f"{FIRST}/mi_sequence_high_nats" in metrics
+    rng = np.random.default_rng(np.random.SeedSequence(parts.config.seed, spawn_key=(5, 5)))
+    pairs = first_turn_pairs(rollout.batch, rollout.info, bucket=parts.config.rollout.max_new_tokens)
+    drawn = draw_rollouts(pairs, sample=2, rng=rng)
+    expected, _ = measure(score_pairs(parts, parts.state.params, drawn))
+    assert metrics[f"{FIRST}/mi_sequence_nats"] == pytest.approx(float(expected["mi_sequence_nats"]), rel=1e-5)
+    both = with_collapse(parts, rollouts=2, columns=3)
+    assert f"{FIRST}/mi_sequence_sampled_columns_se_nats" in diagnose(both, parts.state, rollout, step=5)[1]
+
+
 def test_the_null_is_that_of_the_step_s_permutations(played: tuple[Components, Rollout]):
     parts, rollout = played
     _, metrics = diagnose(parts, parts.state, rollout, step=3)
@@ -135,6 +151,10 @@ def test_steps_that_are_not_due_measure_nothing(played: tuple[Components, Rollou
         ({"collapse": {"columns": 2}}, "collapse.columns=2 leaves fewer than two other columns"),
         ({"collapse": {"columns": 4}}, "collapse.columns=4 is no sample of rollout.prompts=4"),
         ({"collapse": {"columns": -1}}, "collapse.columns=-1 is too small"),
+        ({"collapse": {"rollouts": 1}}, "collapse.rollouts=1 shows no spread within a prompt"),
+        ({"collapse": {"rollouts": 4}}, "collapse.rollouts=4 is no sample of rollout.group_size=4"),
+        ({"collapse": {"rollouts": -1}}, "collapse.rollouts=-1 is too small"),
+        ({"collapse": {"rollouts": 2, "every": 0}}, "collapse.rollouts=2 has no effect with collapse.every=0"),
         ({"collapse": {"columns": 3, "every": 0}}, "collapse.columns=3 has no effect with collapse.every=0"),
         ({"collapse": {"turn_uniform": True, "every": 0}}, "collapse.turn_uniform=True has no effect"),
         ({"alarm": {"repeated_share": 1.5}}, "alarm.repeated_share=1.5 must lie between 0 and 1"),
