@@ -1,8 +1,12 @@
-"""Which registered environments can be made here: some need an extra."""
+"""Which registered environments can be made here, some need an extra; and servers that run as long as a test."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import threading
+from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
 
 import pytest
 
@@ -44,3 +48,16 @@ def own_options(name: str) -> dict[str, object]:
 def make(name: str, **options: object) -> TextEnv:
     """The environment, in a form that is quick and works on this machine."""
     return make_env(name, **own_options(name), **options)
+
+
+@contextlib.contextmanager
+def serving(server: ThreadingHTTPServer) -> Iterator[str]:
+    """Run a server in a thread; its address."""
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -27,20 +26,9 @@ from ragen_jax.envs.data_source import DataSource
 from ragen_jax.envs.http_env import EnvServerError
 from ragen_jax.envs.http_env.server import EnvServer, main
 from ragen_jax.envs.pool import EnvPool
+from tests.env_fixtures import serving
 
 OPTIONS = {"max_turns": 3, "split": "validation"}
-
-
-@contextlib.contextmanager
-def serving(server: ThreadingHTTPServer) -> Iterator[str]:
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @pytest.fixture(scope="module")

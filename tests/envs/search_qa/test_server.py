@@ -13,7 +13,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -28,21 +27,10 @@ from ragen_jax.envs.search_qa.index import Bm25Index, RetrievalError
 from ragen_jax.envs.search_qa.records import Hit, Passage
 from ragen_jax.envs.search_qa.server import RetrievalServer, main
 from ragen_jax.envs.search_qa.world import World, make_world
+from tests.env_fixtures import serving
 
 pytest.importorskip("bm25s", reason="needs the extra 'search'")
 pytest.importorskip("Stemmer", reason="needs the extra 'search'")
-
-
-@contextmanager
-def _serving(server: ThreadingHTTPServer) -> Iterator[str]:
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +46,7 @@ def index(world: World) -> Bm25Index:
 @pytest.fixture(scope="module")
 def url(index: Bm25Index) -> Iterator[str]:
     server = RetrievalServer(index, port=0)
-    with _serving(server) as address:
+    with serving(server) as address:
         assert server.url == address
         yield address
 
@@ -210,7 +198,7 @@ class _Scripted(BaseHTTPRequestHandler):
 def test_an_answer_outside_the_protocol_is_an_error(status: int, body: bytes, fault: str) -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Scripted)
     server.script = (status, body)  # type: ignore[attr-defined]
-    with _serving(server) as address, pytest.raises(RetrievalError, match=fault):
+    with serving(server) as address, pytest.raises(RetrievalError, match=fault):
         ServerRetriever(address, timeout_s=10.0).search("x", 5)
 
 
@@ -218,7 +206,7 @@ def test_a_dense_retriever_that_numbers_its_passages_is_understood() -> None:
     results = [{"id": 3, "content": '"Orvel Tower"\nA tower.', "score": 0.5}, {"id": 4, "content": "x"}]
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Scripted)
     server.script = (200, json.dumps({"results": results}).encode())  # type: ignore[attr-defined]
-    with _serving(server) as address:
+    with serving(server) as address:
         first, second = ServerRetriever(address, timeout_s=10.0).search("x", 5)
         assert len(ServerRetriever(address, timeout_s=10.0).search("x", 1)) == 1
     assert first == Hit(Passage("3", "Orvel Tower", "A tower."), 0.5)
@@ -228,7 +216,7 @@ def test_a_dense_retriever_that_numbers_its_passages_is_understood() -> None:
 def test_a_server_without_its_index_is_not_ready() -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Scripted)
     server.script = (200, b'{"status": "loading", "index_loaded": false}')  # type: ignore[attr-defined]
-    with _serving(server) as address, pytest.raises(RetrievalError, match="has not loaded its index yet"):
+    with serving(server) as address, pytest.raises(RetrievalError, match="has not loaded its index yet"):
         ServerRetriever(address, timeout_s=10.0).check()
 
 
@@ -284,7 +272,7 @@ def _env(address: str) -> TextEnv:
 
 
 def test_a_server_that_dies_is_noticed_by_the_next_reset(index: Bm25Index) -> None:
-    with _serving(RetrievalServer(index, port=0)) as address:
+    with serving(RetrievalServer(index, port=0)) as address:
         env = _env(address)
         env.reset(1)
     with pytest.raises(RetrievalError, match="no retrieval server"):
@@ -295,7 +283,7 @@ def test_a_server_that_dies_is_noticed_by_the_next_reset(index: Bm25Index) -> No
 
 def test_a_server_that_dies_unseen_is_asked_again(index: Bm25Index, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragen_jax.envs.search_qa.client.HEALTHY_S", 0.0)
-    with _serving(RetrievalServer(index, port=0)) as address:
+    with serving(RetrievalServer(index, port=0)) as address:
         env = _env(address)
         env.reset(1)
     with pytest.raises(RetrievalError, match="no retrieval server"):
