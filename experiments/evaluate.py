@@ -3,11 +3,11 @@
 python -m experiments.evaluate run=runs/x                        # the newest complete checkpoint
 python -m experiments.evaluate run=runs/x step=60 samples=16
 python -m experiments.evaluate run=runs/x seeds=0,1,2            # other samples of the same prompts
-python -m experiments.evaluate run=runs/x validation.temperature=0.5 rollout.top_p=0.9
+python -m experiments.evaluate run=runs/x validation.temperature=0.5 validation.top_p=0.9
 
-Keys that may change: ``validation.*``, ``seed`` (of the sampling), ``rollout.top_p`` and ``rollout.top_k`` (truncated
-sampling is fine here, nothing is trained); without them the values of the run count. ``validation.temperature`` is the
-one that samples and at which cross-scoring reads the policy. The same step with the same keys gives the same numbers.
+Keys that may change: ``validation.*`` and ``seed`` (of the sampling); without them the values of the run count.
+``validation.temperature`` is the one that samples and at which cross-scoring reads the policy. The same step with the
+same keys gives the same numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import jax
 
 from experiments._logging import log_to_stderr
 from experiments._main import run_main
-from ragen_jax.config import Config, content_hash, flatten, parse, validate
+from ragen_jax.config import Config, content_hash, flatten, parse
 from ragen_jax.config.cli import section_help
 from ragen_jax.files import write_atomically
 from ragen_jax.learner.checkpoint import Checkpointer
@@ -32,6 +32,7 @@ from ragen_jax.report.statistics import mean_interval
 from ragen_jax.training.build import build, run_params
 from ragen_jax.training.compilation_cache import configure_compilation_cache
 from ragen_jax.training.evaluate import successes_by_prompt, validate_policy
+from ragen_jax.training.policies import is_hf_folder
 from ragen_jax.training.run_folder import RunFolder
 from ragen_jax.training.writers import clean
 
@@ -41,7 +42,6 @@ OWN = {
     "samples": "rollouts per validation prompt; short for validation.samples",
 }
 _OVER_SEEDS = ("success", "return", "valid_format", "collapse/mi_sequence_nats")
-_FREE = ("rollout.top_p", "rollout.top_k", "seed")
 
 
 def main(argv: Sequence[str]) -> None:
@@ -75,10 +75,10 @@ def read_arguments(argv: Sequence[str]) -> tuple[RunFolder, Config, int, tuple[i
         raise ValueError("which run? give run=<folder of a run>, for example run=runs/train-paper-seed0-0")
     run = RunFolder.open(values["run"], write=True)
     for key in values:
-        if key not in OWN and key not in (*_FREE, "seeds") and not key.startswith("validation."):
+        if key not in OWN and key not in ("seed", "seeds") and not key.startswith("validation."):
             raise ValueError(
                 f"{key}={values[key]} cannot change in an evaluation: the run was trained with its own; "
-                f"free are validation.*, {', '.join(_FREE)}, and {', '.join(OWN)}"
+                f"free are validation.*, seed, seeds, and {', '.join(OWN)}"
             )
     tokens = [f"config={run.config_file}", *argv]
     if "samples" in values:
@@ -120,22 +120,11 @@ def evaluate(run: RunFolder, config: Config, step: int) -> dict[str, Any]:
       ValueError: settings that contradict each other.
     """
     configure_compilation_cache()
-    # Parameters come from the checkpoint, so none are made; truncation is refused in training only.
-    rollout = config.rollout
-    if not 0 < rollout.top_p <= 1 or rollout.top_k < 0:
-        raise ValueError(
-            f"rollout.top_p={rollout.top_p}, rollout.top_k={rollout.top_k}: use top_p above 0 and at most 1, and top_k "
-            "of 0 (off) or more"
-        )
-    # The first parameters are made where they score the reasonings.
-    init = config.model.init if config.collapse.scorer == "initial" else "random"
-    plain = dataclasses.replace(
-        config,
-        model=dataclasses.replace(config.model, init=init),
-        rollout=dataclasses.replace(rollout, top_p=1.0, top_k=0),
-    )
-    validate(plain)
-    parts = dataclasses.replace(build(plain), config=config)
+    # Parameters come from the checkpoint, so none are made but where the first ones score the reasonings. A folder of
+    # Hugging Face gives shapes and tokenizer too.
+    needed = config.collapse.scorer == "initial" or is_hf_folder(config.model.init)
+    init = config.model.init if needed else "random"
+    parts = build(dataclasses.replace(config, model=dataclasses.replace(config.model, init=init)))
     try:
         params = run_params(run, parts.model, step)
         params = jax.device_put(params, shardings(params, parts.mesh))
@@ -167,7 +156,7 @@ def over_seeds(records: Sequence[dict[str, Any]]) -> list[str]:
 
 def settings(config: Config) -> dict[str, Any]:
     """Keys of a configuration that an evaluation may change, with their values."""
-    return {key: value for key, value in flatten(config).items() if key.startswith("validation.") or key in _FREE}
+    return {key: value for key, value in flatten(config).items() if key.startswith("validation.") or key == "seed"}
 
 
 def write(run: RunFolder, record: dict[str, Any]) -> Path:

@@ -76,5 +76,10 @@ NO_COUNTERPART: Mapping[str, str] = {
     "gpu_memory_utilization": "the sampler runs in this process; rollout.max_context bounds its memory",
     "balance_batch": "groups are never spread over processes",
     "use_ref": "a reference policy is there whenever algorithm.kl_coef or probe.every is above 0",
+    **dict.fromkeys(
+        ("top_p", "top_k"),
+        "training samples from the whole distribution, whose log-probs it trains; validation.top_p and "
+        "validation.top_k truncate the validation",
+    ),
     "CUDA_VISIBLE_DEVICES": "set it as an environment variable before Python starts",
 }

@@ -83,8 +83,6 @@ class RolloutSection:
       length_bucket: rows are padded to a multiple of this, so that one program serves many lengths.
       observation_bucket: later observations are padded to a multiple of this.
       temperature: divides the logits in sampler and scorer alike.
-      top_p: nucleus truncation of the sampler; training refuses values below 1.
-      top_k: truncation to the k likeliest tokens, 0 = off; training refuses values above 0.
       format_penalty: added once per turn whose reply is not well formed.
       show_rewards: tell the policy the reward of its last turn.
       max_staleness: learner steps by which a batch may lag behind (0 = on-policy).
@@ -99,8 +97,6 @@ class RolloutSection:
     length_bucket: int = 64
     observation_bucket: int = 16
     temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = 0
     format_penalty: float = -0.1
     show_rewards: bool = True
     max_staleness: int = 0
@@ -248,6 +244,8 @@ class CollapseSection:
         or policy folder (frozen).
       columns: contexts under which a reasoning is scored, its own among them; 0 = all of them, which is exact. A
         smaller number draws the others at random and reports the standard error of that draw.
+      rollouts: rollouts of each prompt whose first-turn reasoning is scored; 0 = all of them. A smaller number draws
+        them anew each time; the intervals are then those of that many rollouts.
       trajectory: also score contexts drawn from all turns, trajectory first and then turn.
       turn_uniform: also score contexts drawn uniformly from all (episode, turn) pairs.
       trajectory_samples: (episode, turn) draws of those variants, each its own column.
@@ -260,6 +258,7 @@ class CollapseSection:
     mix: Literal["sequence", "per_token"] = "sequence"
     scorer: str = "current"
     columns: int = 0
+    rollouts: int = 0
     trajectory: bool = False
     turn_uniform: bool = False
     trajectory_samples: int = 64
@@ -278,6 +277,9 @@ class ValidationSection:
       samples: rollouts per validation prompt.
       seed: layout seed at which the search for distinct prompts begins.
       temperature: of the validation rollouts.
+      top_p: nucleus truncation of the validation rollouts, 1 = off. Training never truncates: the log-probs that it
+        trains are those of the whole distribution.
+      top_k: truncation of the validation rollouts to the k likeliest tokens, 0 = off.
       collapse_samples: rollouts per prompt that the validation MI scores (0 = no validation MI).
       at_start: validate before the first step.
     """
@@ -287,6 +289,8 @@ class ValidationSection:
     samples: int = 1
     seed: int = 123
     temperature: float = 0.5
+    top_p: float = 1.0
+    top_k: int = 0
     collapse_samples: int = 0
     at_start: bool = True
 

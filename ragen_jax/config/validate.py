@@ -36,7 +36,6 @@ _AT_LEAST = {
     "rollout.prompt_bucket": 1,
     "rollout.length_bucket": 1,
     "rollout.observation_bucket": 1,
-    "rollout.top_k": 0,
     "rollout.max_staleness": 0,
     "rollout.queue_size": 1,
     "filter.slack": 0,
@@ -55,6 +54,7 @@ _AT_LEAST = {
     "optim.warmup_updates": 0,
     "collapse.every": 0,
     "collapse.columns": 0,
+    "collapse.rollouts": 0,
     "collapse.trajectory_samples": 2,
     "collapse.std_eps": 0,
     "collapse.reasonings_per_chunk": 1,
@@ -62,6 +62,7 @@ _AT_LEAST = {
     "validation.prompts": 1,
     "validation.samples": 1,
     "validation.seed": 0,
+    "validation.top_k": 0,
     "validation.collapse_samples": 0,
     "early_stop.window": 0,
     "early_stop.baseline_steps": 1,
@@ -216,16 +217,6 @@ def _seeds(config: Config) -> Iterator[str]:
 
 def _rollout(config: Config) -> Iterator[str]:
     rollout = config.rollout
-    if rollout.top_p != 1.0:
-        yield (
-            f"rollout.top_p={rollout.top_p} truncates the sampler, so the trained log-probs would not be those of the "
-            "sampler; use rollout.top_p=1"
-        )
-    if rollout.top_k > 0:
-        yield (
-            f"rollout.top_k={rollout.top_k} truncates the sampler, so the trained log-probs would not be those of the "
-            "sampler; use rollout.top_k=0"
-        )
     if rollout.max_new_tokens > rollout.max_context:
         yield (
             f"rollout.max_new_tokens={rollout.max_new_tokens} is above rollout.max_context={rollout.max_context}, so "
@@ -300,6 +291,8 @@ def _model(config: Config) -> Iterator[str]:
 
 def _validation(config: Config) -> Iterator[str]:
     section = config.validation
+    if not 0 < section.top_p <= 1:
+        yield f"validation.top_p={section.top_p} must be above 0 and at most 1; 1 switches it off"
     if section.collapse_samples > section.samples:
         yield (
             f"validation.collapse_samples={section.collapse_samples} is above validation.samples={section.samples}: "
@@ -329,8 +322,18 @@ def _collapse(config: Config) -> Iterator[str]:
             f"collapse.columns={section.columns} is no sample of rollout.prompts={prompts}; use a smaller number, or 0 "
             "for all columns"
         )
+    if section.rollouts == 1:
+        yield (
+            "collapse.rollouts=1 shows no spread within a prompt, so its estimates have no interval; use 2 or more, or "
+            "0 for all rollouts"
+        )
+    elif section.rollouts >= config.rollout.group_size:
+        yield (
+            f"collapse.rollouts={section.rollouts} is no sample of rollout.group_size={config.rollout.group_size}; use "
+            "a smaller number, or 0 for all rollouts"
+        )
     if not section.every:
-        unread = ("collapse.columns", "collapse.trajectory", "collapse.turn_uniform")
+        unread = ("collapse.columns", "collapse.rollouts", "collapse.trajectory", "collapse.turn_uniform")
         yield from without_effect(config, unread, "collapse.every=0", fix="set collapse.every")
     if not (section.trajectory or section.turn_uniform):
         other = "collapse.trajectory=False and collapse.turn_uniform=False"

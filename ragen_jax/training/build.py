@@ -99,18 +99,19 @@ class Components:
         """Parameters of the reference policy of a KL term: a frozen copy, or the base below the adapters."""
         return without_adapters(state.params) if "adapters" in state.params else self.reference
 
-    def sampler(self, params: Params, *, version: int, temperature: float | None = None) -> Sampler:
-        """A policy that samples from some parameters, at the rollout temperature unless another is given."""
-        rollout = self.config.rollout
+    def sampler(self, params: Params, *, version: int, validation: bool = False) -> Sampler:
+        """A policy that samples from some parameters, as training does or as validation does."""
+        rollout, section = self.config.rollout, self.config.validation
+        drawn: dict[str, Any] = {"temperature": rollout.temperature}
+        if validation:
+            drawn = {"temperature": section.temperature, "top_p": section.top_p, "top_k": section.top_k}
         settings = SamplerConfig(
             vocab_size=self.chat.tokenizer.vocab_size,
             stop_ids=self.chat.tokenizer.stop_ids,
             max_new_tokens=rollout.max_new_tokens,
-            temperature=rollout.temperature if temperature is None else temperature,
-            top_p=rollout.top_p,
-            top_k=rollout.top_k,
             dtype=self.config.model.compute_dtype,
             observation_room=rollout.observation_bucket,
+            **drawn,
         )
         return Sampler(params=params, config=self.model, settings=settings, mesh=self.mesh, version=version)
 

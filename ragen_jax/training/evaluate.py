@@ -55,7 +55,7 @@ def validate_policy(parts: Components, params: Params, *, step: int) -> Validati
       Metrics and episodes.
     """
     config = parts.config
-    policy = parts.sampler(params, version=step, temperature=config.validation.temperature)
+    policy = parts.sampler(params, version=step, validation=True)
     seeds, chunk = parts.validation_seeds.seeds, parts.validation_pool.groups
     rollouts = [
         parts.collect(

@@ -53,8 +53,8 @@ def test_a_filter_value_that_is_not_finite_is_refused_by_every_rule(rule, value)
 
 
 def test_every_problem_is_named_at_once():
-    sentence = refused("rollout.top_p=0.9", "rollout.temperature=0")
-    assert "rollout.top_p=0.9" in sentence
+    sentence = refused("validation.top_p=0", "rollout.temperature=0")
+    assert "validation.top_p=0.0" in sentence
     assert "rollout.temperature=0.0" in sentence
 
 
@@ -133,9 +133,12 @@ def with_options(config: Config, options: dict) -> Config:
 # --- rollout -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("token", ["rollout.top_p=0.9", "rollout.top_k=5"])
+@pytest.mark.parametrize("token", ["rollout.top_p=0.9", "actor_rollout_ref.rollout.top_k=5"])
 def test_truncated_sampling_is_refused_in_training(token):
-    assert token in refused(token)
+    with pytest.raises(ValueError, match="training samples from the whole distribution"):
+        parse([token])
+    accepted("validation.top_p=0.9", "validation.top_k=5")
+    assert "validation.top_p=1.5" in refused("validation.top_p=1.5")
 
 
 def test_one_reply_must_fit():

@@ -55,10 +55,10 @@ def test_the_newest_step_and_the_settings_of_the_run_are_taken(saved: RunFolder)
 
 
 def test_keys_of_an_evaluation(saved: RunFolder) -> None:
-    argv = [f"run={saved.path}", "step=1", "samples=3", "validation.temperature=0.5", "rollout.top_p=0.9", "seed=4"]
+    argv = [f"run={saved.path}", "step=1", "samples=3", "validation.temperature=0.5", "validation.top_p=0.9", "seed=4"]
     _, config, step, _ = evaluate.read_arguments(argv)
     assert (step, config.validation.samples, config.validation.temperature) == (1, 3, 0.5)
-    assert (config.rollout.top_p, config.seed) == (0.9, 4)
+    assert (config.validation.top_p, config.seed) == (0.9, 4)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_help_names_what_may_change(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         evaluate.main(["--help"])
     printed = capsys.readouterr().out
-    assert all(name in printed for name in (*evaluate.OWN, "validation.*", "rollout.top_p"))
+    assert all(name in printed for name in (*evaluate.OWN, "validation.*", "validation.top_p"))
     assert all(f"{key}=" in printed for key in key_types() if key.startswith("validation."))
     assert "optim.lr" not in printed
 
@@ -104,8 +104,8 @@ def test_what_is_no_run(tmp_path: Path) -> None:
 
 
 def test_impossible_truncation_is_refused(saved: RunFolder) -> None:
-    run, config, step, _ = evaluate.read_arguments([f"run={saved.path}", "rollout.top_p=0"])
-    with pytest.raises(ValueError, match=r"rollout\.top_p=0"):
+    run, config, step, _ = evaluate.read_arguments([f"run={saved.path}", "validation.top_p=0"])
+    with pytest.raises(ValueError, match=r"validation\.top_p=0"):
         evaluate.evaluate(run, config, step)
 
 
@@ -125,7 +125,7 @@ def test_an_evaluation_repeats_the_validation_of_the_run(tmp_path: Path, capsys:
     assert "95 % interval" in printed
     assert str(path) in printed
 
-    evaluate.main([f"run={outcome.folder.path}", "step=1", "samples=1", "rollout.top_k=3"])
+    evaluate.main([f"run={outcome.folder.path}", "step=1", "samples=1", "validation.top_k=3"])
     assert len(list(path.parent.iterdir())) == 2
     evaluate.main([f"run={outcome.folder.path}"])
     assert json.loads(path.read_text()) == record

@@ -97,7 +97,7 @@ def test_c10_validation_mi_is_scored_at_the_temperature_it_was_sampled_at(
 ) -> None:
     """H(Z|X) of the cross-scores is then the mean of the sampler's own log-probs."""
     parts, metrics = validated
-    policy = parts.sampler(parts.state.params, version=0, temperature=0.5)
+    policy = parts.sampler(parts.state.params, version=0, validation=True)
     seeds = list(parts.validation_seeds.seeds)
     rollout = parts.collect(policy, parts.validation_pool, seeds, seed=(parts.config.seed, VALIDATION, 0))
     sums = [

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments import export
+from experiments import evaluate, export
 from ragen_jax.config import Config, compose, validate
 from ragen_jax.learner.optimizer import adam, apply_changes, with_master
 from ragen_jax.models.convert import load_model
@@ -65,6 +65,8 @@ def test_a_run_becomes_a_folder_and_the_folder_a_run(tmp_path: Path) -> None:
     parts = build(_config(tmp_path / "exported"))
     parts.close()
     np.testing.assert_array_equal(parts.state.params["embedding"], outcome.state.params["embedding"])
+    record = evaluate.evaluate(*evaluate.read_arguments([f"run={outcome.folder.path}"])[:3])
+    assert record["metrics"]["validation/success"] == outcome.folder.metrics()[-1]["validation/success"]
 
 
 def test_a_resumed_run_still_finds_its_tokenizer_and_shapes(tmp_path: Path) -> None:
