@@ -90,6 +90,12 @@ class BanditConfig(EnvConfig):
             unpaid = "risky_reward" if self.risky_probability == 0 else "risky_else"
             certain = f"risky_probability={self.risky_probability:g} leaves nothing to chance"
             refuse_changed(self, (unpaid, "shared_dynamics"), because=certain)
+        mean = self.risky_probability * self.risky_reward + (1 - self.risky_probability) * self.risky_else
+        if mean <= self.safe_reward:
+            raise ValueError(
+                f"safe_reward={self.safe_reward:g} is not below {mean:g}, what the risky machine pays on average, but "
+                "success is choosing that one; lower it, or raise risky_reward, risky_else or risky_probability"
+            )
 
 
 class Bandit(TextEnv):

@@ -56,12 +56,12 @@ def test_shared_dynamics_give_a_group_one_draw() -> None:
 
 
 def test_the_safe_arm_pays_always_and_is_no_success() -> None:
-    env = make_env("bandit", safe_reward=0.3)
+    env = make_env("bandit", safe_reward=0.2)
     for member in range(20):
         env.reset(5, member)
         safe = next(arm for arm in env.arms if arm != _risky(env))
         result = env.step(safe)
-        assert (result.reward, result.info["success"]) == (0.3, False)
+        assert (result.reward, result.info["success"]) == (0.2, False)
 
 
 def test_an_unknown_name_is_invalid_and_ends_with_the_turns() -> None:
@@ -114,7 +114,14 @@ def test_impossible_options_are_refused(field: str, value: float) -> None:
 def test_options_of_a_sure_machine_are_refused(options: dict[str, object], refused: str) -> None:
     with pytest.raises(ValueError, match=refused):
         make_env("bandit", **options)
-    assert make_env("bandit", risky_probability=options["risky_probability"])
+
+
+def test_the_better_machine_is_the_one_that_counts() -> None:
+    assert make_env("bandit", risky_probability=1.0).config.risky_probability == 1
+    assert make_env("bandit", risky_probability=0.0, risky_else=0.2).config.risky_else == 0.2
+    for options in ({"safe_reward": 0.25}, {"risky_probability": 0.1}, {"risky_else": -0.5}):
+        with pytest.raises(ValueError, match=r"safe_reward=0\.\d+ is not below -?0\.\d+, what the risky machine pays"):
+            make_env("bandit", **options)
 
 
 def test_letters_choose_too() -> None:
