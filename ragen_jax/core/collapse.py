@@ -26,13 +26,22 @@ moved it.
 from __future__ import annotations
 
 import functools
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import chex
 import jax
 import jax.numpy as jnp
 
-from ragen_jax.core.checks import GROUPS, refuse_empty
+from ragen_jax.core.columns import (
+    check_cross_scores,
+    class_sizes,
+    columns_of,
+    finite_log_probs,
+    gain_over_mixture,
+    matched_score,
+    other_columns,
+    stands_for_class,
+)
 from ragen_jax.core.masking import masked_mean, masked_sum, masked_var
 from ragen_jax.core.moving_average import empty_moving_average, update_moving_average
 from ragen_jax.types import Array, CollapseState, CrossScores
@@ -139,13 +148,13 @@ def column_sampling_std_error(scores: CrossScores) -> jax.Array:
     Raises:
       ValueError: fewer than two other columns, which show no spread.
     """
-    _check(scores)
+    check_cross_scores(scores)
     if scores.columns is None:
         return jnp.zeros((), jnp.float32)
     count, scored = scores.columns.shape
     if scored < 3:
         raise ValueError(f"{scored - 1} other column shows no spread; score under at least 3 columns")
-    log_probs = _clean(scores)
+    log_probs = finite_log_probs(scores)
     relative = jnp.exp(log_probs - jnp.max(log_probs, axis=2, keepdims=True))
     column_class, size = jnp.asarray(scores.column_class), class_sizes(scores)
     drawn = other_columns(scores) > 0
@@ -161,7 +170,7 @@ def column_sampling_std_error(scores: CrossScores) -> jax.Array:
     spread = masked_sum(jnp.square(centred), drawn, axis=1)
     rows = jnp.sum(valid.astype(jnp.float32), axis=1)
     share = rows / jnp.maximum(jnp.sum(rows), 1.0)
-    classes, others = jnp.sum(_stands(column_class)), jnp.sum(drawn, axis=1)
+    classes, others = jnp.sum(stands_for_class(column_class)), jnp.sum(drawn, axis=1)
     missing = 1.0 - others / jnp.maximum(classes - 1.0, 1.0)
     return jnp.sqrt(jnp.sum(jnp.square(share) * missing * (others - 1.0) / jnp.maximum(others, 1) * spread))
 
@@ -214,7 +223,8 @@ def collapse_metrics(
       Scalars by name, and the next state. With no scored row ``scored`` is 0, every other metric but ``unscored`` and
       the moving averages is 0 too, and the state does not move.
     """
-    _check(scores, mix)
+    check_cross_scores(scores)
+    _check_mix(mix)
     state = empty_moving_average() if state is None else state
     valid = jnp.asarray(scores.valid, bool)
     length = jnp.maximum(jnp.asarray(scores.lengths, jnp.float32), 1.0)
@@ -267,15 +277,6 @@ def collapse_metrics(
     return metrics, state
 
 
-def refuse_sampled_columns(scores: CrossScores, purpose: str) -> None:
-    """Raise the ValueError of functions that need every reasoning under every column."""
-    if scores.columns is not None:
-        raise ValueError(
-            f"{purpose} needs every reasoning under all {scores.columns.shape[0]} columns, here are "
-            f"{scores.columns.shape[1]} sampled ones; score without sampling (collapse.columns=0)"
-        )
-
-
 class _ColumnCounts(NamedTuple):
     """Columns of other classes against the matched score, and those of the own class, each [C, G] float32; of S."""
 
@@ -285,104 +286,9 @@ class _ColumnCounts(NamedTuple):
     total: int
 
 
-def _check(scores: CrossScores, mix: str = "sequence") -> None:
-    chex.assert_rank([scores.log_probs, scores.lengths, scores.valid, scores.column_class], [3, 2, 2, 1])
-    chex.assert_equal_shape([scores.lengths, scores.valid])
-    refuse_empty(scores.valid, axes=GROUPS)
-    columns = scores.column_class.shape[0]
-    chex.assert_shape(scores.valid, (columns, None))
-    if scores.columns is None:
-        chex.assert_shape(scores.log_probs, (columns, scores.valid.shape[1], columns))
-    else:
-        chex.assert_shape(scores.columns, (columns, None))
-        chex.assert_shape(scores.log_probs, (columns, scores.valid.shape[1], scores.columns.shape[1]))
-        if scores.columns.shape[1] < 2:
-            raise ValueError("scores.columns holds only the own column; a marginal needs at least one other")
-        if not isinstance(scores.columns, jax.core.Tracer) and (scores.columns[:, 0] != jnp.arange(columns)).any():
-            raise ValueError("scores.columns must hold the own column first: columns[i, 0] == i")
-        _check_classes(scores.columns, scores.column_class)
-    if mix not in ("sequence", "per_token"):
+def _check_mix(mix: str) -> None:
+    if mix not in get_args(Mix):
         raise ValueError(f"unknown mix {mix!r}; use 'sequence' or 'per_token'")
-    broken = jnp.asarray(scores.valid, bool)[:, :, None] & ~jnp.isfinite(jnp.asarray(scores.log_probs, jnp.float32))
-    if not isinstance(broken, jax.core.Tracer) and broken.any():
-        prompt, rollout, slot = (int(index[0]) for index in jnp.nonzero(broken))
-        column = slot if scores.columns is None else int(scores.columns[prompt, slot])
-        raise ValueError(
-            f"log-prob of rollout {rollout} of prompt {prompt} under prompt {column} is "
-            f"{scores.log_probs[prompt, rollout, slot]}; mark the rollout as not valid or repair the scorer"
-        )
-
-
-def _check_classes(columns: Array, column_class: Array) -> None:
-    """Refuse a draw that holds fewer other classes than it has room for: what they weigh would be unknown."""
-    classes = jnp.asarray(column_class)[jnp.asarray(columns)]
-    drawn = jnp.sum(_stands(classes) & (classes != classes[:, :1]), axis=1)
-    wanted = jnp.minimum(columns.shape[1] - 1, jnp.sum(_stands(jnp.asarray(column_class))) - 1)
-    if not isinstance(drawn, jax.core.Tracer) and (drawn < wanted).any():
-        prompt = int((drawn < wanted).argmax())
-        raise ValueError(
-            f"the columns of prompt {prompt} are of {int(drawn[prompt])} other classes where {int(wanted)} have room; "
-            "draw them with rollout.reasoning_pairs.draw_columns, which draws classes"
-        )
-
-
-class _Columns(NamedTuple):
-    """What the columns of a row mean.
-
-    Attributes:
-      weight: [C or 1, S] float32, share of a column in the mixture times a whole number; 0 for all but one column of
-        a class, which stands for them all.
-      own: [C, S] bool, columns of the row's own class.
-      matched: [C] int32, the column whose score is the matched one.
-    """
-
-    weight: jax.Array
-    own: jax.Array
-    matched: jax.Array
-
-
-def _columns(scores: CrossScores) -> _Columns:
-    column_class = jnp.asarray(scores.column_class)
-    if scores.columns is not None:
-        columns = jnp.asarray(scores.columns, jnp.int32)
-        count, size = columns.shape[0], class_sizes(scores)
-        classes = column_class[columns]
-        own = classes == column_class[:, None]
-        others = jnp.where(_stands(classes) & ~own, size[columns], 0.0)
-        total = jnp.maximum(jnp.sum(others, axis=1, keepdims=True), 1.0)
-        # m_i / C and (1 - m_i / C) m_c / sum m_c in whole numbers: equal columns mix to exactly their own score.
-        weight = ((count - size)[:, None] * others).at[:, 0].set(size * total[:, 0])
-        return _Columns(weight=weight, own=own, matched=jnp.zeros(count, jnp.int32))
-    same = column_class[:, None] == column_class[None, :]
-    weight = jnp.where(_stands(column_class), class_sizes(scores), 0.0)
-    return _Columns(weight=weight[None], own=same, matched=jnp.argmax(same, axis=1))
-
-
-def _stands(classes: jax.Array) -> jax.Array:
-    """True for the first of every class along the last axis, which stands for them all; bool, same shape."""
-    same = classes[..., :, None] == classes[..., None, :]
-    return jnp.argmax(same, axis=-1) == jnp.arange(classes.shape[-1])
-
-
-def class_sizes(scores: CrossScores) -> jax.Array:
-    """Columns of each column's class, [C] float32."""
-    column_class = jnp.asarray(scores.column_class)
-    return jnp.sum((column_class[:, None] == column_class[None, :]).astype(jnp.float32), axis=1)
-
-
-def other_columns(scores: CrossScores) -> jax.Array:
-    """Weights of the columns of other classes in the mixture, [C, S] float32; one column stands for its class."""
-    columns = _columns(scores)
-    return jnp.where(columns.own, 0.0, columns.weight)
-
-
-def _clean(scores: CrossScores) -> jax.Array:
-    valid = jnp.asarray(scores.valid, bool)[:, :, None]
-    return jnp.where(valid, jnp.asarray(scores.log_probs, jnp.float32), 0.0)
-
-
-def _matched(log_probs: jax.Array, matched: jax.Array) -> jax.Array:
-    return jnp.take_along_axis(log_probs, matched[:, None, None], axis=2)[:, :, 0]
 
 
 def _matched_and_gain(scores: CrossScores, *, mix: Mix) -> tuple[jax.Array, jax.Array]:
@@ -391,39 +297,14 @@ def _matched_and_gain(scores: CrossScores, *, mix: Mix) -> tuple[jax.Array, jax.
     The difference is formed before large numbers are added back: it is exactly 0 for identical columns, and a score
     of -1000 nats does not cost the difference its digits.
     """
-    _check(scores, mix)
-    log_probs = _clean(scores)
+    check_cross_scores(scores)
+    _check_mix(mix)
+    log_probs = finite_log_probs(scores)
     if mix == "per_token":
         log_probs = log_probs / jnp.maximum(jnp.asarray(scores.lengths, jnp.float32), 1.0)[:, :, None]
-    columns = _columns(scores)
-    matched = _matched(log_probs, columns.matched)
+    columns = columns_of(scores)
+    matched = matched_score(log_probs, columns.matched)
     return matched, gain_over_mixture(log_probs, matched, columns.weight)
-
-
-def gain_over_mixture(log_probs: jax.Array, matched: jax.Array, weight: jax.Array) -> jax.Array:
-    """Matched minus the log of the weighted mean probability of the columns.
-
-    Args:
-      log_probs: [C, G, S] nats.
-      matched: [C, G] nats.
-      weight: [C or 1, S], at least 0, not all 0 in a row; columns of weight 0 are not read.
-
-    Returns:
-      [C, G] nats.
-    """
-    weight = weight[:, None, :]
-    log_probs = jnp.where(weight > 0, log_probs, -jnp.inf)
-    top = jnp.max(log_probs, axis=2)
-    mixture = jnp.sum(weight * jnp.exp(log_probs - top[:, :, None]), axis=2) / jnp.sum(weight, axis=2)
-    return matched - top - jnp.log(mixture)
-
-
-def one_column_per_class(scores: CrossScores) -> jax.Array:
-    """Scores with the first column of each class in place of the others, [C, G, C]; 0 in rows that are not valid.
-
-    Equal contexts have equal scores but for the rounding of the network, and the estimators read one of them.
-    """
-    return _clean(scores)[:, :, _columns(scores).matched]
 
 
 def _ceiling(scores: CrossScores) -> jax.Array:
@@ -437,10 +318,10 @@ def _surprise(scores: CrossScores) -> jax.Array:
 
 
 def _compare_columns(scores: CrossScores) -> _ColumnCounts:
-    _check(scores)
-    log_probs = _clean(scores)
-    columns = _columns(scores)
-    matched = _matched(log_probs, columns.matched)[:, :, None]
+    check_cross_scores(scores)
+    log_probs = finite_log_probs(scores)
+    columns = columns_of(scores)
+    matched = matched_score(log_probs, columns.matched)[:, :, None]
     other = ~columns.own[:, None, :]
     own = jnp.sum(columns.own.astype(jnp.float32), axis=1)[:, None]
     return _ColumnCounts(

@@ -13,13 +13,8 @@ import jax
 import jax.numpy as jnp
 
 from ragen_jax.core.checks import GROUPS, refuse_non_finite
-from ragen_jax.core.collapse import (
-    column_sampling_std_error,
-    gain_over_mixture,
-    matched_and_marginal,
-    one_column_per_class,
-    refuse_sampled_columns,
-)
+from ragen_jax.core.collapse import column_sampling_std_error, matched_and_marginal
+from ragen_jax.core.columns import gain_over_mixture, one_column_per_class, refuse_sampled_columns
 from ragen_jax.core.grouping import group_mean
 from ragen_jax.core.masking import masked_mean
 from ragen_jax.types import Array, CrossScores

@@ -13,13 +13,8 @@ import jax
 import jax.numpy as jnp
 
 from ragen_jax.core.checks import refuse_no_permutation
-from ragen_jax.core.collapse import (
-    class_sizes,
-    hit_probability,
-    matched_and_marginal,
-    other_columns,
-    refuse_sampled_columns,
-)
+from ragen_jax.core.collapse import hit_probability, matched_and_marginal
+from ragen_jax.core.columns import class_sizes, other_columns, refuse_sampled_columns
 from ragen_jax.core.masking import masked_mean
 from ragen_jax.types import Array, CrossScores
 
