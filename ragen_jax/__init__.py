@@ -29,7 +29,7 @@ _PUBLIC = {
     "make_env": "ragen_jax.envs:make_env",
     "rollout": "ragen_jax.rollout",
     "run_params": "ragen_jax.training.build:run_params",
-    "score_pairs": "ragen_jax.training.evaluate:score_pairs",
+    "score_pairs": "ragen_jax.training.measure:score_pairs",
     "train": "ragen_jax.training.loop:train",
     "trajectory_pairs": "ragen_jax.rollout.reasoning_pairs:trajectory_pairs",
     "turn_uniform_pairs": "ragen_jax.rollout.reasoning_pairs:turn_uniform_pairs",

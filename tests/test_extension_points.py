@@ -22,7 +22,7 @@ from ragen_jax.envs import ENVS, make_env
 from ragen_jax.envs.pool import EnvPool
 from ragen_jax.learner.prepare import PrepareConfig, prepare
 from ragen_jax.registry import Registry
-from ragen_jax.training.evaluate import measure
+from ragen_jax.training.measure import measure
 from ragen_jax.types import CrossScores, FilterResult, RolloutBatch
 
 PROJECT = Path(__file__).parent.parent

@@ -10,8 +10,8 @@ import pytest
 
 from ragen_jax.config import Config, compose
 from ragen_jax.config.keys import set_key
-from ragen_jax.training.evaluate import measure, null_permutations
 from ragen_jax.training.loop import train
+from ragen_jax.training.measure import measure, null_permutations
 from ragen_jax.training.writers import NONFINITE
 from ragen_jax.types import CrossScores
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from experiments.bench._report import Target, finish, median_seconds, options, run_bench
 from ragen_jax import core
-from ragen_jax.training.evaluate import measure
+from ragen_jax.training.measure import measure
 from ragen_jax.types import Array, CrossScores, FilterResult
 
 TARGETS = {"filter_ms": Target(at_most=1.0), "collapse_ms": Target(at_most=50.0)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 import jax
-import numpy as np
 
 from ragen_jax.models.sharding import replicated
 from ragen_jax.rollout.episodes import Rollout
@@ -17,11 +16,9 @@ from ragen_jax.rollout.reasoning_pairs import (
     turn_uniform_pairs,
 )
 from ragen_jax.training.build import Components
-from ragen_jax.training.evaluate import measure, named, null_permutations, score_pairs
+from ragen_jax.training.draws import Stream, generator
+from ragen_jax.training.measure import measure, named, null_permutations, score_pairs
 from ragen_jax.types import CollapseState, Params, ReasoningPairs, TrainState
-
-# Spawn keys of a step's draws; the trajectory draws have the step alone.
-_COLUMNS, _TURNS, _ROLLOUTS = 2, 3, 5
 
 
 def diagnose(
@@ -38,13 +35,13 @@ def diagnose(
     Returns:
       The state with the next moving averages, and ``collapse/...`` metrics (none when not due).
     """
-    settings = parts.config.collapse
+    settings, seed = parts.config.collapse, parts.config.seed
     if not settings.every or step % settings.every:
         return state, {}
     bucket = parts.config.rollout.max_new_tokens
     pairs = first_turn_pairs(rollout.batch, rollout.info, bucket=bucket)
     if settings.rollouts:
-        pairs = draw_rollouts(pairs, sample=settings.rollouts, rng=_rng(parts, step, _ROLLOUTS))
+        pairs = draw_rollouts(pairs, sample=settings.rollouts, rng=generator(seed, Stream.ROLLOUTS, step))
     metrics, collapse = _measured(parts, state.params, pairs, "first_turn", state.collapse, step=step)
     turns = dict(state.collapse_turns)
     draws = {
@@ -53,13 +50,13 @@ def diagnose(
         "bucket": bucket,
     }
     if settings.trajectory:
-        pairs = trajectory_pairs(rollout.batch, rollout.info, rng=_rng(parts, step), **draws)
+        pairs = trajectory_pairs(rollout.batch, rollout.info, rng=generator(seed, Stream.TRAJECTORIES, step), **draws)
         numbers, turns["trajectory"] = _measured(
             parts, state.params, pairs, "trajectory", turns["trajectory"], step=step
         )
         metrics |= numbers
     if settings.turn_uniform:
-        pairs = turn_uniform_pairs(rollout.batch, rollout.info, rng=_rng(parts, step, _TURNS), **draws)
+        pairs = turn_uniform_pairs(rollout.batch, rollout.info, rng=generator(seed, Stream.TURNS, step), **draws)
         numbers, turns["turn_uniform"] = _measured(
             parts, state.params, pairs, "turn_uniform", turns["turn_uniform"], step=step
         )
@@ -82,13 +79,13 @@ def _measured(
     A null needs all columns, so there is none under sampled ones. And it needs prompts as independent units: draws of
     turns put one reasoning, or several turns of one rollout, in several columns.
     """
-    settings = parts.config.collapse
+    settings, seed = parts.config.collapse, parts.config.seed
     count = len(pairs.column_class)
     columns = permutations = None
     if 0 < settings.columns < count:
-        columns = draw_columns(pairs.column_class, sample=settings.columns, rng=_rng(parts, step, _COLUMNS))
+        columns = draw_columns(pairs.column_class, sample=settings.columns, rng=generator(seed, Stream.COLUMNS, step))
     elif family == "first_turn":
-        permutations = null_permutations(count, seed=parts.config.seed, draw=step)
+        permutations = null_permutations(count, seed=seed, draw=step)
     numbers, collapse = measure(
         score_pairs(parts, params, pairs, columns=columns),
         collapse,
@@ -98,7 +95,3 @@ def _measured(
         ema_decay=settings.ema_decay,
     )
     return named(numbers, f"collapse/{family}"), collapse
-
-
-def _rng(parts: Components, *spawn_key: int) -> np.random.Generator:
-    return np.random.default_rng(np.random.SeedSequence(parts.config.seed, spawn_key=spawn_key))

@@ -15,10 +15,10 @@ from ragen_jax.learner.prepare import PreparedBatch, denominators
 from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.rollout.reasoning_pairs import first_turn_pairs
 from ragen_jax.training.build import Components
+from ragen_jax.training.draws import Stream, generator
 from ragen_jax.training.score_inputs import filter_rewards
 from ragen_jax.types import FilterResult, LearnerBatch, ReasoningPairs, TrainState
 
-_COLUMNS = 4  # second number of the spawn key of the draw of columns; diagnosis has 2, 3 and 5
 _LOGGED = (
     "prompts",
     "reward_variance_mean",
@@ -112,7 +112,7 @@ def _merged(kept: LearnerBatch, everything: LearnerBatch, keep: np.ndarray) -> L
 def _pairs(parts: Components, rollout: Rollout, *, step: int) -> ReasoningPairs:
     """First-turn contexts and reasonings of ``probe.mi_columns`` prompts, drawn without replacement."""
     pairs = first_turn_pairs(rollout.batch, rollout.info, bucket=parts.config.rollout.max_new_tokens)
-    rng = np.random.default_rng(np.random.SeedSequence(parts.config.seed, spawn_key=(step, _COLUMNS)))
+    rng = generator(parts.config.seed, Stream.PROBE, step)
     chosen = np.sort(rng.choice(len(pairs.column_class), size=parts.config.probe.mi_columns, replace=False))
     return jax.tree.map(lambda x: np.asarray(x)[chosen], pairs)
 

@@ -19,7 +19,7 @@ from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.rollout.reasoning_pairs import draw_columns, draw_rollouts, first_turn_pairs
 from ragen_jax.training.build import Components, build
 from ragen_jax.training.diagnosis import diagnose
-from ragen_jax.training.evaluate import measure, null_permutations, score_pairs
+from ragen_jax.training.measure import measure, null_permutations, score_pairs
 from ragen_jax.training.scorer import check_scorer, scorer_fingerprint
 from tests.training_fixtures import tiny_config
 

@@ -8,13 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragen_jax.core.collapse import collapse_metrics
-from ragen_jax.core.estimators import ESTIMATORS
 from ragen_jax.report.statistics import clustered_proportion_interval, wilson_interval
 from ragen_jax.rollout.episodes import Episode
 from ragen_jax.training.build import VALIDATION, Components, build
-from ragen_jax.training.evaluate import measure, success_interval, validate_policy
-from ragen_jax.types import CrossScores
+from ragen_jax.training.evaluate import success_interval, validate_policy
 from tests.training_fixtures import tiny_config
 
 
@@ -58,25 +55,6 @@ def test_failed_environments_are_left_out() -> None:
     episodes = [_episode("a", success=True), _episode("b", success=False)]
     assert success_interval([*episodes, failed]) == success_interval(episodes)
     assert success_interval([failed]) == {}
-
-
-def test_every_estimator_is_measured_beside_the_metrics() -> None:
-    rng = np.random.default_rng(0)
-    scores = CrossScores(
-        log_probs=rng.normal(-9.0, 2.0, size=(3, 4, 3)).astype(np.float32),
-        lengths=np.full((3, 4), 5, np.int32),
-        valid=np.ones((3, 4), bool),
-        column_class=np.arange(3, dtype=np.int32),
-    )
-    plain, _ = collapse_metrics(scores)
-    numbers, _ = measure(scores)
-    further = {name: value for estimate in ESTIMATORS.values() for name, value in estimate(scores).items()}
-    assert numbers.keys() == plain.keys() | further.keys()
-    assert not plain.keys() & further.keys()
-    for name, value in {**plain, **further}.items():
-        assert float(numbers[name]) == pytest.approx(float(value), rel=1e-5, abs=1e-6), name
-    assert numbers["mi_sequence_low_nats"] < numbers["mi_sequence_nats"] < numbers["mi_sequence_high_nats"]
-    assert numbers["wrong_prompt_mi_sequence_nats"] < 0
 
 
 @pytest.fixture(scope="module")
