@@ -34,7 +34,7 @@ from experiments.bench._workload import (
     torch_model,
 )
 from ragen_jax.core.log_probs import log_probs_and_entropy
-from ragen_jax.learner.cross_score import _score_columns, cross_score, pack, pieces
+from ragen_jax.learner.cross_score import _score_items, cross_score, plan_work
 from ragen_jax.learner.score import ScoreConfig
 from ragen_jax.models.config import ModelConfig, model_config
 from ragen_jax.models.head import logits
@@ -174,40 +174,22 @@ def _hidden(params: Params, config: ModelConfig, tokens: jax.Array, dtype: str) 
 def token_counts(pairs: ReasoningPairs) -> dict[str, float]:
     """Tokens that the packed form runs, the fewest that an exact form can, and those of whole padded pairs."""
     prompts, (_, group, width) = pairs.prompt_tokens.shape, pairs.reasoning_tokens.shape
-    count = prompts[0] * group
-    mask = pairs.reasoning_mask.reshape(count, width)
-    piece = pieces(contexts=prompts[0], reasonings=count, longest=width, chunk=CHUNK)
-    used = pack(pairs.reasoning_tokens.reshape(count, width), mask, width=piece.width, max_rows=count).used
-    fewest = pairs.prompt_mask.sum() + prompts[0] * mask.sum()
-    ours = prompts[0] * prompts[1] + prompts[0] * -(-used // piece.rows) * piece.rows * piece.width
-    padded = count * prompts[0] * (prompts[1] + width)
+    work = plan_work(pairs, chunk=CHUNK)
+    beginning, contexts, _, packed, _, item_rows, items = work.arrays
+    run = -(-int(items) // work.at_once) * work.at_once
+    ours = beginning.size + contexts.size + run * item_rows.shape[1] * packed[0].shape[1]
+    fewest = pairs.prompt_mask.sum() + prompts[0] * pairs.reasoning_mask.sum()
+    padded = prompts[0] * group * prompts[0] * (prompts[1] + width)
     return {"tokens_over_minimum": float(ours / fewest), "padded_tokens_over_minimum": float(padded / fewest)}
 
 
 def temporary_bytes(config: ModelConfig, *, prompt: int = 300, reasoning: int = 128) -> int:
     """Temporary memory of the program for 8 x 16 reasonings, by the compiler's own figure; nothing is run."""
-    count = PROMPTS * GROUP
     params = jax.eval_shape(lambda: init_params(config, jax.random.key(0)))
-
-    def shape(*size: int, dtype: Any = np.int32) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(size, dtype)
-
-    piece = pieces(contexts=PROMPTS, reasonings=count, longest=reasoning, chunk=CHUNK)
-    lowered = _score_columns.lower(
-        params,
-        config,
-        ScoreConfig(vocab_size=config.vocab_rows),
-        shape(PROMPTS, prompt),
-        shape(PROMPTS, prompt, dtype=bool),
-        shape(),
-        (shape(count + 1, piece.width),) * 4,
-        (shape(count), shape(count)),
-        shape(PROMPTS, -(-count // piece.rows) * piece.rows),
-        shape(PROMPTS),
-        piece.contexts,
-        piece.rows,
-    )
-    return int(lowered.compile().memory_analysis().temp_size_in_bytes)
+    work = plan_work(ragged_pairs(prompt, reasoning), chunk=CHUNK)
+    scoring = ScoreConfig(vocab_size=config.vocab_rows)
+    compiled = _score_items.lower(params, config, scoring, *work.arrays, work.at_once).compile()
+    return int(compiled.memory_analysis().temp_size_in_bytes)
 
 
 def main(argv: Sequence[str]) -> bool:

@@ -104,7 +104,7 @@ def memory_plan(
         Part("sampling", "keys and values of prompts", sizes.cache(sizes.prompts, prompt_tokens)),
         Part("sampling", "keys and values of rows", sizes.cache(sizes.rows, sizes.row_tokens)),
         Part("sampling", "logits and probabilities", 3 * 4 * sizes.rows * model.vocab_rows),
-        Part("cross-scoring", "keys and values of contexts", sizes.cache(config.rollout.prompts, prompt_tokens)),
+        Part("cross-scoring", "keys and values of contexts", sizes.cache(sizes.cross_contexts, prompt_tokens)),
         Part("cross-scoring", "activations of a chunk", sizes.cross_activations()),
         Part("cross-scoring", "logits of a chunk", sizes.logits(sizes.cross_tokens, copies=1)),
         Part("gradients", "gradient sums and one gradient", policy.trained * (4 + 4)),
@@ -177,12 +177,12 @@ class _Sizes:
         )
         self.micro_groups = max(config.micro_groups // shards, 1)
         piece = pieces(
-            contexts=rollout.prompts,
             reasonings=rollout.prompts * rollout.group_size,
             longest=rollout.max_new_tokens,
             chunk=config.collapse.reasonings_per_chunk,
         )
-        self.chunk_rows, self.chunk_width = piece.contexts * piece.rows, piece.width
+        self.cross_contexts = rollout.prompts + piece.items  # all, and those of a piece once more
+        self.chunk_rows, self.chunk_width = piece.items * piece.rows, piece.width
         self.cross_tokens = self.chunk_rows * self.chunk_width
 
     def cache(self, rows: int, length: int) -> int:

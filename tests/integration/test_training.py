@@ -268,7 +268,7 @@ def test_c38_one_compilation_of_each_program(bandit_policy: Path, tmp_path: Path
     assert len(longest) == 20 and min(longest) <= 37 and max(longest) == 61
     kept = {row["filter/kept_count"] for row in metrics if "filter/kept_count" in row}
     assert len(kept) > 1  # the number of kept groups varied too
-    for program in ("update", "_score_columns", "prefill", "decode"):
+    for program in ("update", "_score_items", "prefill", "decode"):
         assert compiled.by_program[f"jit({program})"] == 1, program
     assert metrics[-1]["compile/count"] == metrics[2]["compile/count"]
 

@@ -10,14 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragen_jax.learner import cross_score as cross_score_module
-from ragen_jax.learner.cross_score import (
-    PackedReasonings,
-    cross_score,
-    pack,
-    pack_by_prompt,
-    pieces,
-    split_beginning,
-)
+from ragen_jax.learner.cross_score import cross_score, pieces, plan_work, split_beginning
+from ragen_jax.learner.packing import PackedReasonings, pack
 from ragen_jax.learner.score import ScoreConfig
 from ragen_jax.models.sharding import make_mesh
 from ragen_jax.models.transformer import reads
@@ -182,9 +176,9 @@ def test_nothing_to_score():
 def words_of(packed: PackedReasonings) -> list[list[int]]:
     """Every reasoning, read back from its last token to its first."""
     words = []
-    for row, place in zip(packed.last_row, packed.last_place, strict=True):
+    for reasoning in packed.same:
         word: list[int] = []
-        at = int(place) if row < len(packed.tokens) else -1
+        row, at = np.argwhere(packed.closes == reasoning)[0] if reasoning >= 0 else (0, -1)
         while at >= 0:
             word.append(int(packed.tokens[row, at]))
             at = int(packed.parents[row, at])
@@ -225,8 +219,9 @@ def test_equal_reasonings_stand_once_and_common_beginnings_too():
     assert packed.tokens[0].tolist() == [5, 6, 7, 8, 9, 0]
     assert packed.parents[0].tolist() == [-1, 0, 1, 2, 1, -1]
     assert packed.ends[0].tolist() == [4, 4, 3, 3, 4, -1]
-    assert packed.last_row.tolist() == [0, 0, 0, 5, 0]
-    assert packed.last_place.tolist() == [3, 3, 4, 0, 1]
+    assert packed.closes[0].tolist() == [-1, 4, -1, 0, 2, -1] and (packed.closes[1:] == -1).all()
+    assert packed.same.tolist() == [0, 0, 2, -1, 4]
+    assert packed.owners.tolist() == [0, -1, -1, -1, -1]
 
 
 def test_a_row_without_room_is_passed_over():
@@ -247,20 +242,22 @@ def test_reasonings_that_begin_alike_are_scored_as_if_apart():
 
 
 @pytest.mark.parametrize(
-    ("contexts", "reasonings", "longest", "chunk", "expected"),
+    ("reasonings", "longest", "chunk", "sampled", "expected"),
     [
-        (8, 128, 32, 64, (64, 2, 4)),  # narrow reasonings share wide rows, about 32 pieces of 2
-        (8, 128, 128, 64, (128, 4, 4)),
-        (8, 128, 128, 7, (128, 4, 1)),  # the chunk bounds the tokens alive: contexts first
-        (8, 128, 128, 3, (128, 3, 1)),
-        (2, 1024, 300, 64, (300, 32, 2)),
-        (3, 4, 5, 1, (64, 1, 1)),
+        (128, 32, 64, False, (64, 2, 4)),  # narrow reasonings share wide rows, about 32 pieces of 2
+        (128, 128, 64, False, (128, 4, 4)),
+        (128, 128, 7, False, (128, 4, 1)),  # the chunk bounds the tokens alive: items first
+        (128, 128, 3, False, (128, 3, 1)),
+        (1024, 300, 64, False, (300, 32, 2)),
+        (4, 5, 1, False, (64, 1, 1)),
+        (128, 32, 64, True, (32, 1, 8)),
+        (128, 32, 5, True, (32, 1, 5)),
     ],
 )
-def test_pieces_are_small_beside_the_whole_and_keep_the_bound(contexts, reasonings, longest, chunk, expected):
-    got = pieces(contexts=contexts, reasonings=reasonings, longest=longest, chunk=chunk)
-    assert (got.width, got.rows, got.contexts) == expected
-    assert got.rows * got.contexts * got.width <= max(chunk * longest, got.width)
+def test_pieces_are_small_beside_the_whole_and_keep_the_bound(reasonings, longest, chunk, sampled, expected):
+    got = pieces(reasonings=reasonings, longest=longest, chunk=chunk, sampled=sampled)
+    assert (got.width, got.rows, got.items) == expected
+    assert got.rows * got.items * got.width <= max(chunk * longest, got.width)
 
 
 def test_packing_says_what_does_not_fit():
@@ -294,33 +291,25 @@ def test_sampled_columns_of_equal_contexts_are_scored_under_the_first_of_them():
     np.testing.assert_allclose(some.log_probs, np.take_along_axis(naive(twins), columns[:, None, :], axis=2), atol=5e-5)
 
 
-def test_a_context_runs_only_the_rows_of_the_prompts_that_drew_it(monkeypatch: pytest.MonkeyPatch):
+def test_a_context_runs_only_the_rows_of_the_prompts_that_drew_it():
     pairs = make_pairs([[5, 5], [5, 5], [5, 5], [5, 5]])
-    counts: list[list[int]] = []
-    real = cross_score_module._score_columns
-
-    def spy(params, config, settings, *arguments):
-        counts.append(np.asarray(arguments[7]).tolist())
-        return real(params, config, settings, *arguments)
-
-    monkeypatch.setattr(cross_score_module, "_score_columns", spy)
-    monkeypatch.setattr(cross_score_module, "WIDTH", WIDTH)  # one reasoning of full length a row
-    scored(pairs)
     columns = np.array([[0, 1], [1, 0], [2, 3], [3, 1]], np.int32)
-    cross_score(random_params(), MODEL, SCORING, pairs, mesh=MESH, columns=columns)
-    # Two rows a prompt; column 1 is read by prompts 0, 1 and 3, column 2 by its own alone.
-    assert counts == [[8, 8, 8, 8], [4, 6, 2, 4]]
+    work = plan_work(pairs, chunk=64, columns=columns)
+    *_, packed, contexts, rows, count = work.arrays
+    read: dict[int, set[int]] = {context: set() for context in range(4)}
+    for context, row in zip(contexts[:count], rows[:count], strict=True):
+        read[int(context)] |= set(np.argwhere((pairs.reasoning_tokens == packed[0][row[0]]).all(2))[:, 0].tolist())
+    assert int(count) == 16  # two rows a prompt, two columns
+    assert read == {0: {0, 1}, 1: {0, 1, 3}, 2: {2}, 3: {2, 3}}
 
 
-def test_packing_by_prompt_mixes_none():
-    lengths = np.array([[5, 1, 3], [0, 0, 0], [2, 2, 1]])
-    mask = np.arange(WIDTH) < lengths[..., None]
-    tokens = (1 + np.arange(mask.size)).reshape(mask.shape).astype(np.int32)
-    packed, rows = pack_by_prompt(tokens, mask, width=WIDTH)
-    assert packed.tokens.shape == (9, WIDTH) and [len(r) for r in rows] == [2, 0, 1] and packed.used == 3
-    words = [tokens[i, k, mask[i, k]].tolist() for i, k in np.ndindex(3, 3)]
-    assert words_of(packed) == words
-    assert packed.last_row.reshape(3, 3).tolist() == [[0, 1, 1], [9, 9, 9], [2, 2, 2]]
+def test_packing_by_owner_mixes_none():
+    words = [[1, 2], [1], [4, 5, 6], [1, 2], [7], []]
+    tokens, mask = padded(words)
+    packed = pack(tokens, mask, width=5, max_rows=6, owners=np.array([0, 0, 0, 1, 1, 2]))
+    assert words_of(packed) == words and packed.used == 2
+    assert sorted(packed.owners.tolist()) == [-1, -1, -1, -1, 0, 1]
+    assert packed.same.tolist() == [0, 1, 2, 3, 4, -1]  # equal ones of two owners stand apart
 
 
 @pytest.mark.parametrize(
