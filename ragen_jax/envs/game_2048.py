@@ -86,12 +86,14 @@ def best_action(board: Board) -> str:
 class Game2048Config(EnvConfig):
     """Options of 2048. The default goal can be reached within the default budgets; the game's own needs about 1,000.
 
+    There are more turns than slides, since a reply may be unusable.
+
     Attributes:
       goal: tile that ends the episode with success, a power of two from 8 on.
       shared_dynamics: all members of a group meet the same new tiles.
     """
 
-    max_turns: int = 40
+    max_turns: int = 50
     max_actions: int = 40
     goal: int = 64
     shared_dynamics: bool = False
