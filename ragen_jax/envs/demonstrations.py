@@ -1,10 +1,12 @@
-"""Parts of the replies that solvers write: wording that varies, and answers that hold several actions."""
+"""Parts of the replies that solvers write: wording that varies, answers of several actions, and how to write them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
+
+from ragen_jax.envs.base import EnvConfig
 
 FILLERS = ("hmm", "wait", "okay", "now", "look", "think", "check", "here", "then", "alright")
 """Words without meaning for any task; they give demonstrated reasoning some entropy from the start."""
@@ -23,3 +25,19 @@ def with_fillers(parts: Sequence[str], rng: np.random.Generator) -> str:
 def join_actions(names: Sequence[str], separator: str) -> str:
     """Answer text of several actions, as ``parsing.split_actions`` reads it."""
     return (" " if separator == " " else f" {separator} ").join(names)
+
+
+def answer_rule(config: EnvConfig, examples: Sequence[str]) -> str:
+    """The sentence of the instructions that says what an answer is.
+
+    Args:
+      config: how many actions an answer may hold, and what stands between two.
+      examples: two actions.
+    """
+    if config.max_actions_per_turn == 1:
+        return f"An answer is one of them, for example: {examples[0]}"
+    separator = "a space" if config.action_separator == " " else f'"{config.action_separator}"'
+    return (
+        f"An answer holds at most {config.max_actions_per_turn} of them, with {separator} between two, "
+        f"for example: {join_actions(examples, config.action_separator)}"
+    )

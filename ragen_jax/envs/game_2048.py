@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv, check_replay
-from ragen_jax.envs.demonstrations import join_actions, with_fillers
+from ragen_jax.envs.demonstrations import answer_rule, with_fillers
 from ragen_jax.envs.instances import draw_instance, dynamics_rng, replay_rng
 from ragen_jax.envs.parsing import split_actions
 
@@ -174,12 +174,6 @@ class Game2048(TextEnv):
         config = self.config
         if config.instructions == "terse":
             return ""
-        limit = config.max_actions_per_turn
-        separator = "a space" if config.action_separator == " " else f'"{config.action_separator}"'
-        answers = "An answer is one of them."
-        if limit > 1:
-            example = join_actions(("left", "down"), config.action_separator)
-            answers = f"An answer holds at most {limit} of them, with {separator} between two, for example: {example}"
         return "\n".join(
             (
                 f"Play 2048 on a board of {SIZE} x {SIZE} cells until a tile shows {config.goal}.",
@@ -187,7 +181,7 @@ class Game2048(TextEnv):
                 f"slide that changes the board a new tile appears in an empty cell: 2, or seldom 4. "
                 f"The tile {config.goal} pays 1, and a slide that changes nothing costs {IDLE_COST}.",
                 "The state shows the rows from the top; a dot is an empty cell.",
-                f"Actions: {', '.join(ACTIONS)}. {answers}",
+                f"Actions: {', '.join(ACTIONS)}. {answer_rule(config, ('left', 'down'))}",
                 f"Limits: {config.max_turns} turns and {config.max_actions} actions in all.",
             )
         )

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv
-from ragen_jax.envs.demonstrations import join_actions, with_fillers
+from ragen_jax.envs.demonstrations import answer_rule, join_actions, with_fillers
 from ragen_jax.envs.instances import draw_instance, dynamics_rng
 from ragen_jax.envs.parsing import split_actions
 
@@ -196,16 +196,10 @@ class GymnaxEnv(TextEnv):
         config = self.config
         if config.instructions == "terse":
             return ""
-        limit = config.max_actions_per_turn
-        answers = f"An answer is one of them, for example: {self.actions[0]}"
-        if limit > 1:
-            separator = "a space" if config.action_separator == " " else f'"{config.action_separator}"'
-            example = join_actions(self.actions[:2], config.action_separator)
-            answers = f"An answer holds at most {limit} of them, with {separator} between two, for example: {example}"
         return "\n".join(
             (
                 self.task,
-                f"Actions: {', '.join(self.actions)}. {answers}",
+                f"Actions: {', '.join(self.actions)}. {answer_rule(config, self.actions[:2])}",
                 f"Limits: {config.max_turns} turns and {config.max_actions} actions in all.",
             )
         )

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv
-from ragen_jax.envs.demonstrations import join_actions, with_fillers
+from ragen_jax.envs.demonstrations import answer_rule, join_actions, with_fillers
 from ragen_jax.envs.instances import draw_instance
 from ragen_jax.envs.parsing import split_actions
 
@@ -227,14 +227,6 @@ class Rubik(TextEnv):
         config = self.config
         if config.instructions == "terse":
             return ""
-        separator = "a space" if config.action_separator == " " else f'"{config.action_separator}"'
-        limit = config.max_actions_per_turn
-        example = join_actions(("R", "U'"), config.action_separator)
-        answers = (
-            "An answer is one of them, for example: R'"
-            if limit == 1
-            else f"An answer holds at most {limit} of them, with {separator} between two, for example: {example}"
-        )
         return "\n".join(
             (
                 "Solve a 2x2 Rubik's cube: turn its faces until each of the six has a single colour.",
@@ -243,7 +235,7 @@ class Rubik(TextEnv):
                 f"Colours are {', '.join(COLOURS)}.",
                 f"Turns: {', '.join(TURNS)}. A letter turns that face by a quarter clockwise, as seen from outside; "
                 "with ' counterclockwise.",
-                answers,
+                answer_rule(config, ("R", "U'")),
                 f"Limits: {config.max_turns} turns and {config.max_actions} actions in all. The solved cube pays 1.",
             )
         )

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv, check_replay
-from ragen_jax.envs.demonstrations import join_actions, with_fillers
+from ragen_jax.envs.demonstrations import answer_rule, join_actions, with_fillers
 from ragen_jax.envs.frozen_lake import views
 from ragen_jax.envs.frozen_lake.lake import ACTIONS, Cell, Lake, TransitionTable, draw_lake, transition_table, walk
 from ragen_jax.envs.instances import draw_instance, dynamics_rng, replay_rng
@@ -203,20 +203,12 @@ class FrozenLake(TextEnv):
             if config.slip_rate
             else "The ice is not slippery: every move goes where you want."
         )
-        if config.max_actions_per_turn == 1:
-            answers = "An answer is one of them, for example: right"
-        else:
-            separator = "a space" if config.action_separator == " " else f'"{config.action_separator}"'
-            answers = (
-                f"An answer holds at most {config.max_actions_per_turn} of them, with {separator} between two, "
-                f"for example: {join_actions(('right', 'up'), config.action_separator)}"
-            )
         lines = [
             f"You stand on a frozen lake with {config.size} x {config.size} cells. "
             "Walk to the goal. Do not step into a hole: that ends the episode with nothing.",
             ice + " A move against the edge leaves you where you are.",
             views.legend(size=config.size, style=config.observation_format, vocabulary=config.vocabulary),
-            f"Actions: {', '.join(ACTIONS)}. {answers}",
+            f"Actions: {', '.join(ACTIONS)}. {answer_rule(config, ('right', 'up'))}",
             f"Limits: {config.max_turns} turns and {config.max_actions} actions in all. The goal pays 1.",
         ]
         if config.locked_share:

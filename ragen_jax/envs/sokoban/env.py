@@ -9,7 +9,7 @@ import numpy as np
 
 from ragen_jax.envs.base import Demonstration, Observation, StepResult, TextEnv
 from ragen_jax.envs.data_source import DataSource
-from ragen_jax.envs.demonstrations import join_actions, with_fillers
+from ragen_jax.envs.demonstrations import answer_rule, join_actions, with_fillers
 from ragen_jax.envs.instances import draw_instance
 from ragen_jax.envs.parsing import split_actions
 from ragen_jax.envs.sokoban import rules, views
@@ -118,14 +118,6 @@ class Sokoban(TextEnv):
         config = self.config
         if config.instructions == "terse":
             return ""
-        if config.max_actions_per_turn == 1:
-            answers = "An answer is one of them, for example: left"
-        else:
-            separator = "a space" if config.action_separator == " " else f'"{config.action_separator}"'
-            answers = (
-                f"An answer holds at most {config.max_actions_per_turn} of them, with {separator} between two, "
-                f"for example: {join_actions(('left', 'up'), config.action_separator)}"
-            )
         lines = [
             "You are in a warehouse full of boxes. Bring every box onto a target. "
             "Step towards a box next to you to push it one cell. You cannot pull, "
@@ -136,7 +128,7 @@ class Sokoban(TextEnv):
                 style=config.observation_format,
                 vocabulary=config.vocabulary,
             ),
-            f"Actions: {', '.join(ACTIONS)}. {answers}",
+            f"Actions: {', '.join(ACTIONS)}. {answer_rule(config, ('left', 'up'))}",
             f"Limits: {config.max_turns} turns and {config.max_actions} actions in all. Each action costs "
             f"{-STEP_REWARD:g}; a box on a target pays {BOX_REWARD:g}, all of them {SOLVED_REWARD:g} more.",
         ]

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv
-from ragen_jax.envs.demonstrations import join_actions, with_fillers
+from ragen_jax.envs.demonstrations import answer_rule, join_actions, with_fillers
 from ragen_jax.envs.instances import draw_instance
 from ragen_jax.envs.sudoku.puzzles import SIZES, Grid, candidates, draw_puzzle
 
@@ -139,15 +139,6 @@ class Sudoku(TextEnv):
         if config.instructions == "terse":
             return ""
         box = "2 x 2" if config.size == 4 else "3 x 3"
-        limit = config.max_actions_per_turn
-        separator = "a space" if config.action_separator == " " else f'"{config.action_separator}"'
-        answers = "An answer is one placement: row,column,digit, for example: 2,3,1"
-        if limit > 1:
-            example = join_actions(("2,3,1", "4,1,2"), config.action_separator)
-            answers = (
-                f"An answer holds at most {limit} placements row,column,digit with {separator} between two, "
-                f"for example: {example}"
-            )
         partly = f" An unsolved grid pays {config.partial_score:g} times the share of its right cells at the end."
         return "\n".join(
             (
@@ -156,7 +147,7 @@ class Sudoku(TextEnv):
                 "The state shows the rows from the top: a clue is a plain digit, your digits stand in brackets, a dot "
                 "is an empty cell. Clues stay; your digits may be replaced, and digit 0 empties a cell. Rows and "
                 "columns count from 1, from the top left.",
-                answers,
+                "A placement is row,column,digit. " + answer_rule(config, ("2,3,1", "4,1,2")),
                 "A placement next to an equal digit in its row, column or box is refused.",
                 f"Limits: {config.max_turns} turns and {config.max_actions} placements in all. The solution pays 1."
                 + (partly if config.partial_score else ""),
