@@ -22,7 +22,7 @@ from ragen_jax.training.build import build
 from ragen_jax.training.compilation_cache import configure_compilation_cache
 from ragen_jax.training.evaluate import validate_policy
 from ragen_jax.training.policies import warm_start_key
-from ragen_jax.training.warm_start import save_policy
+from ragen_jax.training.policy_files import save_policy
 
 OWN = {"export": "folder that gets a copy of the policy"}
 

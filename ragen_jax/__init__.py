@@ -25,7 +25,7 @@ _PUBLIC = {
     "env_config": "ragen_jax.envs:env_config",
     "envs": "ragen_jax.envs",
     "first_turn_pairs": "ragen_jax.rollout.reasoning_pairs:first_turn_pairs",
-    "load_policy": "ragen_jax.training.warm_start:load_policy",
+    "load_policy": "ragen_jax.training.policy_files:load_policy",
     "make_env": "ragen_jax.envs:make_env",
     "rollout": "ragen_jax.rollout",
     "run_params": "ragen_jax.training.build:run_params",

@@ -14,7 +14,8 @@ from ragen_jax.models.config import model_config
 from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.rollout.prompting import ChatFormat
 from ragen_jax.rollout.tokenizer import Tokenizer
-from ragen_jax.training.warm_start import Recipe, fit, make_traces, save_policy
+from ragen_jax.training.policy_files import save_policy
+from ragen_jax.training.warm_start import Recipe, fit, make_traces
 
 NETWORK = "tiny-critic"  # the smallest preset, here for the policy too
 RECIPE = Recipe(steps=70, batch=32, traces=256, skill=0.5, lr=6e-3)

@@ -45,7 +45,7 @@ class ModelSection:
       tokenizer: folder of a tokenizer; "" = that of the Hugging Face folder in ``init``, else the tiny one.
       chat_template: "" = the tokenizer's own; "chatml" = the format of the Qwen family without what some of its
         templates do to earlier replies (Qwen3's drops their reasoning).
-      warm_start: a key of ``ragen_jax.training.warm_start.PRESETS``: the recipe that ``init="warm_start"`` follows and
+      warm_start: a key of ``ragen_jax.training.warm_start.RECIPES``: the recipe that ``init="warm_start"`` follows and
         by which ``init="bundled"`` is checked; other values of ``init`` leave it unread.
       critic_preset: network of the critic, for algorithms that need one; "policy" = shapes and first parameters of the
         policy.

@@ -273,8 +273,8 @@ def _model(config: Config) -> Iterator[str]:
             yield f"model.{name}: {unknown_name('model preset', preset, PRESETS)}"
     if model.init in ("warm_start", "bundled") and not model.warm_start:
         yield (
-            f"model.init={model.init} needs model.warm_start, which is empty; name a preset of "
-            "ragen_jax.training.warm_start.PRESETS"
+            f"model.init={model.init} needs model.warm_start, which is empty; name a recipe of "
+            "ragen_jax.training.warm_start.RECIPES"
         )
     if model.tokenizer and not (Path(model.tokenizer) / "tokenizer.json").is_file():
         yield f"model.tokenizer={model.tokenizer} has no tokenizer.json; name the folder of a Hugging Face tokenizer"

@@ -23,7 +23,7 @@ from jax.experimental import multihost_utils
 
 from ragen_jax.files import write_atomically
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _MANIFEST = "manifest.json"
 _MANIFEST_VERSION = 1
 _HASHED_BYTES = 1 << 20  # larger files are checked by size alone: hashing a big model would cost more than saving it
@@ -119,7 +119,7 @@ class Checkpointer:
                 complete.append(step)
             elif (name, fault) not in self._reported:
                 self._reported.add((name, fault))
-                _LOG.warning("checkpoint of step %d in %s is skipped: %s", step, self._folder, fault)
+                logger.warning("checkpoint of step %d in %s is skipped: %s", step, self._folder, fault)
         return sorted(complete)
 
     def latest(self) -> int | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ragen_jax.files import write_atomically
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def append_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -29,7 +29,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     *lines, unfinished = path.read_bytes().split(b"\n")
     if unfinished:
-        _LOG.warning("%s: the unfinished last line %d is skipped", path, len(lines) + 1)
+        logger.warning("%s: the unfinished last line %d is skipped", path, len(lines) + 1)
     for number, line in enumerate(lines, start=1):
         try:
             row = json.loads(line)

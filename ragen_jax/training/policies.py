@@ -20,7 +20,8 @@ from ragen_jax.models.lora import add_adapters, with_adapters
 from ragen_jax.models.transformer import init_params
 from ragen_jax.rollout.prompting import ChatFormat
 from ragen_jax.rollout.tokenizer import TINY_FOLDER, Tokenizer
-from ragen_jax.training.warm_start import load_policy, policy_key, recipe, warm_start
+from ragen_jax.training.policy_files import load_policy
+from ragen_jax.training.warm_start import policy_key, recipe, warm_start
 from ragen_jax.types import Array, Params
 
 BUNDLED_POLICY = Path(__file__).parent.parent / "assets" / "tiny_policy"

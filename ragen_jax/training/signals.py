@@ -8,7 +8,7 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-_LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class StopSignal:
@@ -47,7 +47,7 @@ class StopSignal:
         name = signal.Signals(number).name
         if self.requested is None:
             self.requested = name
-            _LOG.warning("%s: the step is finished, then the run is saved; a second signal stops at once", name)
+            logger.warning("%s: the step is finished, then the run is saved; a second signal stops at once", name)
         else:
             self._restore()
             signal.raise_signal(number)

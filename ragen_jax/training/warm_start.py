@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -19,20 +18,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from safetensors import safe_open
-from safetensors.numpy import save_file
 
 from ragen_jax.cache import cache_folder
 from ragen_jax.config.serial import content_hash
 from ragen_jax.envs import env_config, make_env
 from ragen_jax.envs.base import TextEnv
-from ragen_jax.files import replacing, write_atomically
 from ragen_jax.learner.score import ScoreConfig, response_log_probs
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.transformer import init_params
 from ragen_jax.registry import unknown_name
 from ragen_jax.rollout.assemble import pad_left, pad_right
 from ragen_jax.rollout.prompting import ChatFormat, UserMessages
+from ragen_jax.training.policy_files import load_policy, save_policy
 from ragen_jax.types import Array, Params
 
 logger = logging.getLogger(__name__)
@@ -61,7 +58,7 @@ class Recipe:
     traces: int = 8192
 
 
-PRESETS: dict[str, Recipe] = {
+RECIPES: dict[str, Recipe] = {
     "frozen_lake_tiny": Recipe(steps=600),
     "frozen_lake_turns_tiny": Recipe(steps=700),
     "sokoban_tiny": Recipe(steps=900, skill=0.9, traces=16384),
@@ -71,10 +68,10 @@ PRESETS: dict[str, Recipe] = {
 
 
 def recipe(name: str) -> Recipe:
-    """Preset by name; a KeyError with the nearest name otherwise."""
-    if name not in PRESETS:
-        raise KeyError(unknown_name("warm-start preset", name, PRESETS))
-    return PRESETS[name]
+    """Recipe by name; a KeyError with the nearest name otherwise."""
+    if name not in RECIPES:
+        raise KeyError(unknown_name("warm-start recipe", name, RECIPES))
+    return RECIPES[name]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -298,49 +295,3 @@ def warm_start(
 def _solvable(options: dict[str, Any]) -> dict[str, Any]:
     """Options under which every training instance can be solved."""
     return options | {name: 0.0 for name in ("locked_share", "unsolvable_share") if name in options}
-
-
-def save_policy(folder: Path, params: Params, facts: dict[str, Any]) -> None:
-    """Write parameters as safetensors, and what made them as JSON, atomically."""
-    folder.mkdir(parents=True, exist_ok=True)
-    flat = {"/".join(path): np.ascontiguousarray(leaf) for path, leaf in _flatten(params)}
-    write_atomically(folder / "policy.json", json.dumps(facts, indent=2, sort_keys=True) + "\n")
-    with replacing(folder / "policy.safetensors") as draft:  # the last file: its presence makes the folder a policy
-        save_file(flat, draft)
-
-
-def load_policy(folder: Path, model: ModelConfig) -> Params:
-    """Parameters of a policy folder, checked against the network.
-
-    Raises:
-      ValueError: no policy there, or tensors that are missing, extra or of another shape; names them.
-    """
-    path = folder / "policy.safetensors"
-    if not path.exists():
-        raise ValueError(f"{folder} is not a policy folder: policy.safetensors is missing")
-    wanted = dict(_flatten(jax.eval_shape(lambda: init_params(model, jax.random.key(0)))))
-    with safe_open(path, framework="numpy") as file:
-        found = {tuple(name.split("/")): file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-    wrong = [
-        f"{'/'.join(name)}: file {getattr(found.get(name), 'shape', 'missing')}, "
-        f"network {getattr(wanted.get(name), 'shape', 'absent')}"
-        for name in sorted(found.keys() | wanted.keys())
-        if name not in found or name not in wanted or found[name].shape != wanted[name].shape
-    ]
-    if wrong:
-        raise ValueError(f"{path} does not fit model {model.name!r}: {'; '.join(wrong[:5])}")
-    tree: Params = {}
-    for name, leaf in found.items():
-        node = tree
-        for part in name[:-1]:
-            node = node.setdefault(part, {})
-        node[name[-1]] = leaf.astype(np.float32)
-    return tree
-
-
-def _flatten(tree: Params, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for name, value in tree.items():
-        if isinstance(value, dict):
-            yield from _flatten(value, (*prefix, name))
-        else:
-            yield (*prefix, name), value

@@ -18,8 +18,8 @@ from ragen_jax.models.config import model_config
 from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.training.build import Components
 from ragen_jax.training.loop import Outcome, train
+from ragen_jax.training.policy_files import load_policy, save_policy
 from ragen_jax.training.run_folder import RunFolder
-from ragen_jax.training.warm_start import load_policy, save_policy
 from tests.learner_fixtures import assert_trees_equal
 from tests.training_fixtures import tiny_config
 

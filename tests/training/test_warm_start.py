@@ -9,13 +9,11 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
 
 from ragen_jax.config import compose
 from ragen_jax.envs import env_config, make_env
 from ragen_jax.envs.pool import EnvPool
 from ragen_jax.models.config import model_config
-from ragen_jax.models.transformer import init_params
 from ragen_jax.rollout.actor import collect
 from ragen_jax.rollout.audit import first_divergence
 from ragen_jax.rollout.prompting import ChatFormat
@@ -26,11 +24,9 @@ from ragen_jax.training.warm_start import (
     Recipe,
     demonstrate_episode,
     fit,
-    load_policy,
     make_traces,
     policy_key,
     recipe,
-    save_policy,
     warm_start,
 )
 from tests.learner_fixtures import assert_trees_equal
@@ -194,28 +190,3 @@ def test_an_unknown_recipe_names_the_nearest():
     assert recipe("bandit_tiny").steps > 0
     with pytest.raises(KeyError, match="bandit_tiny"):
         recipe("bandit_tini")
-
-
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (lambda t: t.pop("layers/gate"), r"layers/gate: file missing, network \(2, 64, 128\)"),
-        (lambda t: t.update(extra=np.zeros(3, np.float32)), r"extra: file \(3,\), network absent"),
-        (lambda t: t.update(final_norm=np.zeros(7, np.float32)), r"final_norm: file \(7,\), network \(64,\)"),
-    ],
-    ids=["missing", "extra", "shape"],
-)
-def test_a_policy_that_does_not_fit_is_named(spoil: Any, message: str, tmp_path: Path):
-    params = jax.device_get(init_params(MODEL, jax.random.key(0)))
-    save_policy(tmp_path, params, {})
-    assert_trees_equal(load_policy(tmp_path, MODEL), params)
-    tensors = load_file(tmp_path / "policy.safetensors")
-    spoil(tensors)
-    save_file(tensors, tmp_path / "policy.safetensors")
-    with pytest.raises(ValueError, match=message):
-        load_policy(tmp_path, MODEL)
-
-
-def test_a_folder_without_a_policy_is_refused(tmp_path: Path):
-    with pytest.raises(ValueError, match=r"is not a policy folder: policy\.safetensors is missing"):
-        load_policy(tmp_path, MODEL)
