@@ -12,6 +12,7 @@ from ragen_jax.models.config import ModelConfig
 from ragen_jax.types import Array, Params
 
 MASKED = -1e30  # finite: a fully masked row must not become NaN
+SCORES = 2**26  # attention scores of a layer that are alive at once (entries); longer rows run in blocks of queries
 
 
 def rms_norm(x: Array, weight: Array, *, eps: float) -> jax.Array:
@@ -53,7 +54,9 @@ def rotate(x: Array, cos: Array, sin: Array) -> Array:
 def attend(query: Array, parts: list[tuple[Array, Array, Array]]) -> Array:
     """Softmax attention over several key/value parts without concatenating them.
 
-    softmax([q k_1, q k_2, ...]) [v_1; v_2; ...], with the parts' exponentials summed under one common maximum.
+    softmax([q k_1, q k_2, ...]) [v_1; v_2; ...], with the parts' exponentials summed under one common maximum. At most
+    about ``SCORES`` scores are alive at once, in the backward pass too, as long as those of one query position of all
+    rows are fewer.
 
     Args:
       query: [R, kv, q, hd] queries, the heads of one key/value head and the query positions flattened into q.
@@ -64,6 +67,35 @@ def attend(query: Array, parts: list[tuple[Array, Array, Array]]) -> Array:
     Returns:
       [R, kv, q, hd].
     """
+    rows, kv, length, head_dim = query.shape
+    positions = max(mask.shape[1] for _, _, mask in parts)
+    entries = rows * kv * length * sum(keys.shape[-1] for keys, _, _ in parts)
+    size = -(-positions // -(-entries // SCORES))  # query positions of a block
+    if size == positions:
+        return _attend(query, parts)
+    blocks = -(-positions // size)
+    padding = blocks * size - positions
+
+    def split(x: Array) -> jax.Array:
+        """[..., positions, n] -> [blocks, ..., size, n]; positions that pad the last block read nothing."""
+        x = jnp.pad(x, (*((0, 0),) * (x.ndim - 2), (0, padding), (0, 0)))
+        return jnp.moveaxis(x.reshape(*x.shape[:-2], blocks, size, x.shape[-1]), -3, 0)
+
+    @jax.checkpoint
+    def some_positions(args: tuple[Array, list[Array]]) -> jax.Array:
+        queries, masks = args
+        given = iter(masks)
+        some = [(k, v, mask if mask.shape[1] == 1 else next(given)) for k, v, mask in parts]
+        return jnp.reshape(_attend(queries.reshape(rows, kv, -1, head_dim), some), queries.shape)
+
+    queries = split(query.reshape(rows, kv, -1, positions, head_dim))
+    out = jax.lax.map(some_positions, (queries, [split(mask) for _, _, mask in parts if mask.shape[1] > 1]))
+    out = jnp.moveaxis(out, 0, -3).reshape(rows, kv, -1, blocks * size, head_dim)
+    return jnp.reshape(out[..., :positions, :], query.shape)
+
+
+def _attend(query: Array, parts: list[tuple[Array, Array, Array]]) -> Array:
+    """``attend`` on all query positions at once."""
     rows, kv, length, head_dim = query.shape
     scale = head_dim**-0.5
     scores = []

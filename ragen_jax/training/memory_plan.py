@@ -19,6 +19,7 @@ from ragen_jax.learner.cross_score import pieces
 from ragen_jax.learner.gradient_probe import PARAMETER_BUFFERS
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.head import CHUNK
+from ragen_jax.models.layers import SCORES
 from ragen_jax.models.lora import trainable
 from ragen_jax.models.sharding import AXES, shardings
 from ragen_jax.models.transformer import init_params
@@ -194,8 +195,9 @@ class _Sizes:
         return copies * 4 * min(tokens, CHUNK) * self.model.vocab_rows
 
     def scores(self, rows: int, length: int, *, copies: int) -> int:
-        """Float32 attention scores of one layer, over the prompt and the row."""
-        return copies * 4 * rows * self.model.heads * length * (self.prompt_tokens + length)
+        """Float32 attention scores of one layer that are alive at once, over the prompt and the row."""
+        entries = rows * self.model.heads * length * (self.prompt_tokens + length)
+        return copies * 4 * min(entries, SCORES)
 
     def layer(self, tokens: int) -> int:
         """Activations inside one layer: norms, queries, keys, values, attention output and the gated MLP."""
