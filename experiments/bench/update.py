@@ -114,13 +114,14 @@ def main(argv: Sequence[str]) -> bool:
             "shared": gradient(params, batch, micro_groups=1),
             "tiled": gradient(params, rows, micro_groups=TILED_ROWS),
         }
-        if length == 100:
+        whole = length == 100 and not chosen.quick
+        if whole:
             ways["shared_whole"] = gradient(params, batch, micro_groups=prompts)
             ways["tiled_whole"] = gradient(params, rows, micro_groups=len(rows.tokens))
         ratios[f"gradient_gap_prompt_{length}"] = relative_gap(ways["shared"](), ways["tiled"]())
         timing = take_turns(ways, rounds=rounds)
         pairs = {f"tiled_over_shared_prompt_{length}": ("tiled", "shared")}
-        if length == 100:
+        if whole:
             pairs |= {
                 "shared_whole_over_micro_prompt_100": ("shared_whole", "shared"),
                 "tiled_whole_over_micro_prompt_100": ("tiled_whole", "tiled"),
