@@ -21,7 +21,8 @@ import tyro
 from ragen_jax.config.compose import compose
 from ragen_jax.config.keys import key_types, option_types, set_key, unknown_key
 from ragen_jax.config.schema import Config
-from ragen_jax.config.serial import read_config, type_name
+from ragen_jax.config.serial import read_config
+from ragen_jax.value_types import type_name
 
 USAGE = """\
 usage: python -m MODULE [preset=a,b,...] [config=path.json] [seeds=0,1,2] [key=value ...]

@@ -12,6 +12,7 @@ from typing import Any
 
 from ragen_jax.config.keys import OPTIONS, key_types, unknown_key
 from ragen_jax.config.schema import Config
+from ragen_jax.value_types import fits, type_name
 
 
 def to_json(config: Config) -> str:
@@ -112,35 +113,10 @@ def _build(cls: type, data: Any, *, path: str) -> Any:
             values[name] = _build(typing.cast(type, annotation), data[name], path=key)
             continue
         values[name] = _frozen(data[name])
-        if not _fits(values[name], annotation):
+        if not fits(values[name], annotation):
             raise ValueError(f"{key}={data[name]!r} is not {type_name(annotation)}")
     return cls(**values)
 
 
 def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
-
-
-def _fits(value: Any, annotation: Any) -> bool:
-    """True when a value from JSON has the annotated type; a whole number is a float, a bool is no number."""
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is typing.Literal:
-        return value in arguments
-    if origin is tuple:
-        return isinstance(value, tuple) and all(_fits(item, arguments[0]) for item in value)
-    if origin is not None:
-        return isinstance(value, dict)
-    if annotation is float:
-        return isinstance(value, float | int) and not isinstance(value, bool)
-    if annotation is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, annotation)
-
-
-def type_name(annotation: Any) -> str:
-    """What a value should be, in words."""
-    if typing.get_origin(annotation) is typing.Literal:
-        return "one of " + ", ".join(str(choice) for choice in typing.get_args(annotation))
-    return {bool: "true or false", int: "a whole number", float: "a number", str: "text"}.get(
-        annotation, f"of type {annotation}"
-    )

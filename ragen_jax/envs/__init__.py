@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import types
 import typing
 from typing import Any
 
 from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv
 from ragen_jax.envs.options import check_separator_apart
 from ragen_jax.registry import Registry, unknown_name
+from ragen_jax.value_types import fits, type_name
 
 __all__ = [
     "ENVS",
@@ -74,27 +74,8 @@ def env_config(env: str | type[TextEnv], /, **overrides: Any) -> EnvConfig:
     for field, value in overrides.items():
         if field not in known:
             raise ValueError(unknown_name(f"option of environment {factory.name!r}", field, known))
-        if not _fits(value, known[field]):
-            raise ValueError(f"{factory.name}: {field}={value!r} is not of type {_describe(known[field])}")
+        if not fits(value, known[field]):
+            raise ValueError(f"{factory.name}: {field}={value!r} is not {type_name(known[field])}")
     config: EnvConfig = config_class(**overrides)
     check_separator_apart(config.action_separator, factory.words(config))
     return config
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    """True when a value is of a field's declared type; an int serves as a float, a bool as nothing but a bool."""
-    origin = typing.get_origin(hint)
-    if origin is typing.Literal:
-        return value in typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        return any(_fits(value, choice) for choice in typing.get_args(hint))
-    if origin is tuple:
-        item = typing.get_args(hint)[0]
-        return isinstance(value, tuple) and all(_fits(part, item) for part in value)
-    if isinstance(value, bool):
-        return hint is bool
-    return isinstance(value, (int, float) if hint is float else hint)
-
-
-def _describe(hint: Any) -> str:
-    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")

@@ -189,16 +189,16 @@ def test_unknown_names_name_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "kind"),
     [
-        ("size", 4.0, "int"),
-        ("size", True, "int"),
-        ("slip_rate", "0.1", "float"),
-        ("slip_rate", False, "float"),
-        ("render_images", 1, "bool"),
-        ("split", None, "str"),
+        ("size", 4.0, "a whole number"),
+        ("size", True, "a whole number"),
+        ("slip_rate", "0.1", "a number"),
+        ("slip_rate", False, "a number"),
+        ("render_images", 1, "true or false"),
+        ("split", None, "text"),
     ],
 )
 def test_a_wrong_type_names_field_and_type(field: str, value: object, kind: str) -> None:
-    with pytest.raises(ValueError, match=f"frozen_lake: {field}={value!r} is not of type {kind}"):
+    with pytest.raises(ValueError, match=f"frozen_lake: {field}={value!r} is not {kind}"):
         env_config("frozen_lake", **{field: value})
 
 

@@ -237,7 +237,7 @@ def post(url: str, body: bytes) -> tuple[int, str]:
         ("/make", b"[]", 400, "send an object"),
         ("/make", b"{}", 400, "options=None"),
         ("/make", b'{"options": {"size": 9}}', 400, "size: set them where the server is started"),
-        ("/make", b'{"options": {"max_turns": "3"}}', 400, "max_turns='3' is not of type int"),
+        ("/make", b'{"options": {"max_turns": "3"}}', 400, "max_turns='3' is not a whole number"),
         ("/reset", b'{"id": "no", "seed": 0, "member": 0}', 404, "no such environment"),
         ("/step", b'{"id": 3}', 400, "id=3"),
         ("/dance", b"{}", 404, "no such path"),
@@ -307,7 +307,7 @@ def test_the_server_refuses_what_the_client_sets() -> None:
         EnvServer("bandit", {"split": "all"}, port=0)
     with pytest.raises(ValueError, match="usage: python -m"):
         main(["env=bandit", "size=4"])
-    with pytest.raises(ValueError, match="size='x' is not of type int"):
+    with pytest.raises(ValueError, match="size='x' is not a whole number"):
         main(["env=frozen_lake", "env.size=x"])
 
 
