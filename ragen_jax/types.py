@@ -61,7 +61,7 @@ class RolloutBatch:
       turn_ids: [B, T] int32, turn of a response token, -1 elsewhere.
       token_rewards: [B, T] float32, environment reward of a turn on the last response token of that turn.
       returns: [B] float32, sum of the environment rewards, without penalty.
-      penalties: [B] float32, format penalties (zero or negative), kept apart from the returns.
+      penalties: [B] float32, of format and length (zero or negative), kept apart from the returns.
       behaviour_log_probs: [B, T] float32 (nats), of the sampled tokens, from the sampler; zero elsewhere.
       policy_version: [] int32, the learner step whose parameters sampled the batch.
       valid: [B] bool, false for padding rows and for rows whose environment failed.

@@ -1,4 +1,4 @@
-"""From a configuration to objects; the only place that reads a whole configuration."""
+"""From a configuration to the objects of a run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ragen_jax.learner.state import abstract_state, build_state, describe_state
 from ragen_jax.learner.update import UpdateConfig, build_update
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.lora import merge_adapters, without_adapters
-from ragen_jax.models.sharding import make_mesh, placement, shardings
+from ragen_jax.models.sharding import make_mesh, placement, row_shards, shardings
 from ragen_jax.models.transformer import init_params
 from ragen_jax.models.value_head import init_critic
 from ragen_jax.rollout.actor import collect
@@ -34,7 +34,7 @@ from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.rollout.policy import Policy
 from ragen_jax.rollout.prompting import ChatFormat
 from ragen_jax.sampling.sampler import Sampler, SamplerConfig
-from ragen_jax.training.memory_plan import MemoryPlan, check_memory, device_memory, memory_plan, row_shards
+from ragen_jax.training.memory_plan import MemoryPlan, check_memory, device_memory, memory_plan
 from ragen_jax.training.policies import (
     chat_format,
     check_fit,

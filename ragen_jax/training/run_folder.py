@@ -1,13 +1,15 @@
 """The folder of one run: where everything that a run leaves behind stands.
 
-run.json         layout version, package versions, command; its presence makes a folder a run folder
-config.json      the resolved configuration
-metrics.jsonl    one line per write: step and metrics
-rollouts.jsonl   sampled rollouts, within a byte budget
-summary.json     the run in a few numbers, written at the end
-tensorboard/     event files
-checkpoints/     one folder per saved step
-evaluations/     results of later evaluations, if there are any
+run.json              layout version, package versions, command; its presence makes a folder a run folder
+config.json           the resolved configuration
+lock                  held by the process that trains in the folder
+metrics.jsonl         one line per write: step and metrics
+rollouts.jsonl        sampled rollouts, within a byte budget
+gradient_probe.jsonl  accounts of the gradient, if it was probed
+summary.json          the run in a few numbers, written at the end
+tensorboard/          event files
+checkpoints/          one folder per saved step
+evaluations/          results of later evaluations, if there are any
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def build_summary(
       wall_seconds: duration of the run, earlier parts of a resumed run included if the caller knows them.
       peak_rss: bytes, see ``peak_rss_bytes``.
       compilations: programs compiled by this process.
-      data_sources: where the data came from, such as "synthetic" or the name of a data set.
+      data_sources: where the data came from, such as "frozen_lake: generated" or ``DataSource.describe``.
 
     Returns:
       A JSON object. Intervals are the 95 % intervals of the validation, clustered by prompt.
