@@ -188,7 +188,9 @@ def temporary_bytes(config: ModelConfig, *, prompt: int = 300, reasoning: int = 
     params = jax.eval_shape(lambda: init_params(config, jax.random.key(0)))
     work = plan_work(ragged_pairs(prompt, reasoning), chunk=CHUNK)
     scoring = ScoreConfig(vocab_size=config.vocab_rows)
-    compiled = _score_items.lower(params, config, scoring, *work.arrays, work.at_once).compile()
+    static = (work.at_once, work.contexts_at_once)
+    lowered = _score_items.lower(params, config, scoring, *work.arrays, *static, mesh=make_mesh(data=1))
+    compiled = lowered.compile()
     return int(compiled.memory_analysis().temp_size_in_bytes)
 
 

@@ -4,13 +4,14 @@ Each context is run once, and what all of them begin with (the system prompt) on
 into rows and read every context's keys and values. What two reasonings of a row begin with alike is run once, so equal
 reasonings cost no more than one. Logits become one number per token at once. Cost: C * Lx + C * (tokens of all
 reasonings) at most, instead of C * C * G * (Lx + Lz) tokens for padded pairs. With S sampled columns a prompt, C * Lx +
-S * (tokens of all reasonings).
+S * (tokens of all reasonings). The devices of a mesh share the packed rows; each runs all contexts.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -21,10 +22,10 @@ from jax.sharding import Mesh
 
 from ragen_jax.learner.packing import common_prefix, pack
 from ragen_jax.learner.score import ScoreConfig
-from ragen_jax.models.cache import PromptCache
+from ragen_jax.models.cache import PROMPT_AXES, PromptCache
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.head import token_log_probs
-from ragen_jax.models.sharding import replicated
+from ragen_jax.models.sharding import replicated, row_shards, split_rows
 from ragen_jax.models.transformer import continuation_pass, prompt_pass, reads
 from ragen_jax.types import CrossScores, Params, ReasoningPairs
 
@@ -65,6 +66,11 @@ def pieces(*, reasonings: int, longest: int, chunk: int, sampled: bool = False) 
     return Pieces(width=width, rows=rows, items=min(SAMPLED_ITEMS if sampled else ITEMS, alive // rows))
 
 
+def contexts_together(contexts: int, *, length: int, longest: int, chunk: int) -> int:
+    """Contexts of ``length`` tokens that run at once: no more tokens than ``chunk`` longest reasonings, or one."""
+    return min(contexts, max(chunk * longest // length, 1))
+
+
 def split_beginning(tokens: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Take off what all contexts begin with.
 
@@ -91,24 +97,27 @@ class Work:
 
     Attributes:
       arrays: the array arguments of ``_score_items``, in its order.
-      at_once: items that run together.
+      at_once: items that run together, on all devices.
+      contexts_at_once: contexts that run together.
       same: [M] int32, the reasoning whose score is also that of m; -1 for an empty one.
       context: [C], the place of column j among the distinct contexts.
     """
 
     arrays: tuple[Any, ...]
     at_once: int
+    contexts_at_once: int
     same: np.ndarray
     context: np.ndarray
 
 
-def plan_work(pairs: ReasoningPairs, *, chunk: int, columns: np.ndarray | None = None) -> Work:
+def plan_work(pairs: ReasoningPairs, *, chunk: int, columns: np.ndarray | None = None, shards: int = 1) -> Work:
     """Pack the reasonings and list what is to be run.
 
     Args:
       pairs: contexts and reasonings.
-      chunk: reasonings whose tokens may be alive at once.
+      chunk: reasonings whose tokens may be alive at once, on each device.
       columns: [C, S] int32, the contexts for the reasonings of each prompt; None for all.
+      shards: parts that the items are split into, one for each device of the data and fsdp axes.
     """
     contexts, group, longest = pairs.reasoning_tokens.shape
     count, prompts = contexts * group, np.arange(contexts)
@@ -130,11 +139,14 @@ def plan_work(pairs: ReasoningPairs, *, chunk: int, columns: np.ndarray | None =
         rows = np.flatnonzero(read[packed.owners[: packed.used]])
         item_rows += [rows[begin : begin + piece.rows] for begin in range(0, len(rows), piece.rows)]
         item_contexts += [context] * (len(item_rows) - len(item_contexts))
-    most = _multiple(contexts * -(-count // piece.rows), piece.items)
+    at_once = piece.items * shards
+    most = _multiple(contexts * -(-count // piece.rows), at_once)
     listed = np.full((most, piece.rows), count, np.int32)  # the row behind the last is padding
     for item, rows in enumerate(item_rows):
         listed[item, : len(rows)] = rows
-    order = np.concatenate([first, np.zeros(contexts - len(first), first.dtype)])  # distinct contexts in front
+    contexts_at_once = contexts_together(contexts, length=pairs.prompt_tokens.shape[1], longest=longest, chunk=chunk)
+    order = np.zeros(_multiple(contexts, contexts_at_once), np.int64)  # distinct contexts in front
+    order[: len(first)] = first
     arrays = (
         *split_beginning(np.asarray(pairs.prompt_tokens)[order], np.asarray(pairs.prompt_mask)[order]),
         tuple(
@@ -151,10 +163,10 @@ def plan_work(pairs: ReasoningPairs, *, chunk: int, columns: np.ndarray | None =
         listed,
         np.int32(len(item_contexts)),
     )
-    return Work(arrays=arrays, at_once=piece.items, same=packed.same, context=inverse)
+    return Work(arrays=arrays, at_once=at_once, contexts_at_once=contexts_at_once, same=packed.same, context=inverse)
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2, 10))
+@functools.partial(jax.jit, static_argnums=(1, 2, 10, 11), static_argnames=("mesh",))
 def _score_items(
     params: Params,
     config: ModelConfig,
@@ -167,15 +179,20 @@ def _score_items(
     item_rows: Array,
     count: Array,
     at_once: int,
+    contexts_at_once: int,
+    *,
+    mesh: Mesh,
 ) -> Array:
     """Log-probs [C, M] of packed reasonings under C contexts; pairs that no item holds stay 0.
 
     Item n of ``count`` runs the packed rows ``item_rows[n]`` under context ``item_contexts[n]``, ``at_once`` items
-    together.
+    together and split over the devices.
     """
     run = functools.partial(prompt_pass, params, config, dtype=settings.dtype)
     first = run(beginning, jnp.ones_like(beginning, bool)) if beginning.shape[1] else None
-    contexts = run(context_tokens, context_mask, beginning=first)
+    contexts = _run_contexts(
+        functools.partial(run, beginning=first), context_tokens, context_mask, at_once=contexts_at_once
+    )
     reasonings = packed[0].shape[0] - 1
 
     def piece(index: Array, out: Array) -> Array:
@@ -183,13 +200,14 @@ def _score_items(
             jax.lax.dynamic_slice_in_dim, start_index=index * at_once, slice_size=at_once, axis=0
         )
         chosen = of_items(item_contexts)
-        tokens, parents, ends, offsets, closes = (x[of_items(item_rows)] for x in packed)  # [items, rows, W] each
+        rows = of_items(item_rows)
+        # [items, rows, W] each
+        tokens, parents, ends, offsets, closes = (split_rows(jnp.asarray(x)[rows], mesh, axis=0) for x in packed)
         context = PromptCache(
-            keys=contexts.keys[:, chosen],
-            values=contexts.values[:, chosen],
-            mask=contexts.mask[chosen],
-            lengths=contexts.lengths[chosen],
-            last_hidden=contexts.last_hidden[chosen],
+            **{
+                name: split_rows(jnp.take(getattr(contexts, name), chosen, axis=axis, mode="clip"), mesh, axis=axis)
+                for name, axis in PROMPT_AXES.items()
+            }
         )
         hidden = continuation_pass(params, config, context, tokens, ends=ends, offsets=offsets)
         before = jnp.take_along_axis(hidden, jnp.maximum(parents, 0)[..., None], axis=2)
@@ -212,6 +230,33 @@ def _score_items(
     return jax.lax.fori_loop(0, (count + at_once - 1) // at_once, piece, blank)
 
 
+def _run_contexts(
+    run: Callable[[Array, Array], PromptCache], tokens: Array, mask: Array, *, at_once: int
+) -> PromptCache:
+    """Keys and values of all contexts, of which ``at_once`` run together; their number is a multiple of it."""
+    if at_once == len(tokens):
+        return run(tokens, mask)
+
+    def some(index: Array, cache: PromptCache) -> PromptCache:
+        begin = index * at_once
+        new = run(*(jax.lax.dynamic_slice_in_dim(x, begin, at_once) for x in (tokens, mask)))
+        stored = {
+            name: jax.lax.dynamic_update_slice_in_dim(getattr(cache, name), getattr(new, name), begin, axis=axis)
+            for name, axis in PROMPT_AXES.items()
+        }
+        return PromptCache(**stored)
+
+    part = jax.eval_shape(run, tokens[:at_once], mask[:at_once])
+    empty = PromptCache(
+        **{
+            name: jnp.zeros((*leaf.shape[:axis], len(tokens), *leaf.shape[axis + 1 :]), leaf.dtype)
+            for name, axis in PROMPT_AXES.items()
+            for leaf in [getattr(part, name)]
+        }
+    )
+    return jax.lax.fori_loop(0, len(tokens) // at_once, some, empty)
+
+
 def cross_score(
     params: Params,
     config: ModelConfig,
@@ -230,7 +275,7 @@ def cross_score(
       settings: static scoring settings.
       pairs: contexts and reasonings, NumPy, exact sampled tokens.
       mesh: devices.
-      chunk: reasonings whose tokens may be alive at once; bounds memory.
+      chunk: reasonings whose tokens may be alive at once on a device; bounds memory.
       columns: [C, S] int32, the contexts for the reasonings of each prompt, its own first; None for all. All rollouts
         of a prompt share them, so that a context runs the packed rows of the prompts that drew it and no others: the
         work falls to S / C.
@@ -245,8 +290,9 @@ def cross_score(
     contexts, group, _ = pairs.reasoning_tokens.shape
     if columns is not None:
         _check_columns(columns, contexts)
-    work = plan_work(pairs, chunk=chunk, columns=columns)
-    scores = _score_items(params, config, settings, *jax.device_put(work.arrays, replicated(mesh)), work.at_once)
+    work = plan_work(pairs, chunk=chunk, columns=columns, shards=row_shards(mesh))
+    arrays = jax.device_put(work.arrays, replicated(mesh))
+    scores = _score_items(params, config, settings, *arrays, work.at_once, work.contexts_at_once, mesh=mesh)
     of_reasoning = np.asarray(jax.device_get(scores))[work.context][:, work.same]
     log_probs = np.where(work.same >= 0, of_reasoning, 0.0).T.reshape(contexts, group, contexts)
     if columns is not None:

@@ -10,6 +10,8 @@ from flax import struct
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.types import Array
 
+PROMPT_AXES = {"keys": 1, "values": 1, "mask": 0, "lengths": 0, "last_hidden": 0}  # where a PromptCache has its prompts
+
 
 @struct.dataclass
 class PromptCache:

@@ -80,6 +80,18 @@ def row_sharding(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, ROWS)
 
 
+def split_rows(x: jax.Array, mesh: Mesh, *, axis: int) -> jax.Array:
+    """Inside a program: split an array over the devices along its axis of rows, however it is split along others."""
+    spec: list[Any] = [PartitionSpec.UNCONSTRAINED] * x.ndim
+    spec[axis] = ROWS[0]
+    return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, PartitionSpec(*spec)))
+
+
+def row_shards(mesh: Mesh | AbstractMesh) -> int:
+    """Parts that rows are split into, one for each device of the data and fsdp axes."""
+    return int(mesh.shape["data"] * mesh.shape["fsdp"])
+
+
 def replicated(mesh: Mesh) -> NamedSharding:
     """Sharding of arrays that every device holds whole."""
     return NamedSharding(mesh, PartitionSpec())

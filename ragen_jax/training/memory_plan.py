@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import AbstractMesh, Mesh
 
 from ragen_jax.config.schema import Config
-from ragen_jax.learner.cross_score import pieces
+from ragen_jax.learner.cross_score import contexts_together, pieces
 from ragen_jax.learner.gradient_probe import PARAMETER_BUFFERS
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.head import CHUNK
 from ragen_jax.models.layers import SCORES
 from ragen_jax.models.lora import trainable
-from ragen_jax.models.sharding import AXES, shardings
+from ragen_jax.models.sharding import AXES, row_shards, shardings
 from ragen_jax.models.transformer import init_params
 from ragen_jax.models.value_head import init_critic
 from ragen_jax.training.policies import has_reference, with_new_adapters
@@ -104,10 +104,13 @@ def memory_plan(
     parts += [
         Part("sampling", "keys and values of prompts", sizes.cache(sizes.prompts, prompt_tokens)),
         Part("sampling", "keys and values of rows", sizes.cache(sizes.rows, sizes.row_tokens)),
-        Part("sampling", "logits and probabilities", 3 * 4 * sizes.rows * model.vocab_rows),
-        Part("cross-scoring", "keys and values of contexts", sizes.cache(sizes.cross_contexts, prompt_tokens)),
-        Part("cross-scoring", "activations of a chunk", sizes.cross_activations()),
-        Part("cross-scoring", "logits of a chunk", sizes.logits(sizes.cross_tokens, copies=1)),
+        # The prompts are run before anything is drawn.
+        Part(
+            "sampling",
+            "logits and probabilities, or one layer of the prompts",
+            max(3 * 4 * sizes.rows * model.vocab_rows, sizes.prompt_layer(sizes.prompts, prompt_tokens)),
+        ),
+        *max(_cross_scoring(config, sizes), key=lambda family: sum(part.size for part in family)),
         Part("gradients", "gradient sums and one gradient", policy.trained * (4 + 4)),
         *_backward("gradients", sizes, groups=sizes.micro_groups, rows=sizes.micro_groups * config.rollout.group_size),
         Part("optimiser", "gradient, changes and the state before", policy.trained * 4 * 4),
@@ -119,11 +122,6 @@ def memory_plan(
         parts.append(Part("gradients", "critic: gradient sums and one gradient", network.trained * (4 + 4)))
         parts.append(Part("optimiser", "critic: gradient, changes and the state before", network.trained * 4 * 4))
     return MemoryPlan(tuple(parts))
-
-
-def row_shards(mesh: Mesh | AbstractMesh) -> int:
-    """Parts that the prompts of a batch are split into, one for each device of the data and fsdp axes."""
-    return int(mesh.shape["data"] * mesh.shape["fsdp"])
 
 
 def device_memory(mesh: Mesh) -> int:
@@ -177,14 +175,6 @@ class _Sizes:
             rollout.max_context, max_turns * rollout.max_new_tokens + (max_turns - 1) * rollout.observation_bucket
         )
         self.micro_groups = max(config.micro_groups // shards, 1)
-        piece = pieces(
-            reasonings=rollout.prompts * rollout.group_size,
-            longest=rollout.max_new_tokens,
-            chunk=config.collapse.reasonings_per_chunk,
-        )
-        self.cross_contexts = rollout.prompts + piece.items  # all, and those of a piece once more
-        self.chunk_rows, self.chunk_width = piece.items * piece.rows, piece.width
-        self.cross_tokens = self.chunk_rows * self.chunk_width
 
     def cache(self, rows: int, length: int) -> int:
         """Keys and values."""
@@ -194,10 +184,9 @@ class _Sizes:
         """Float32 arrays over the vocabulary that are alive at once."""
         return copies * 4 * min(tokens, CHUNK) * self.model.vocab_rows
 
-    def scores(self, rows: int, length: int, *, copies: int) -> int:
-        """Float32 attention scores of one layer that are alive at once, over the prompt and the row."""
-        entries = rows * self.model.heads * length * (self.prompt_tokens + length)
-        return copies * 4 * min(entries, SCORES)
+    def scores(self, rows: int, length: int, *, keys: int, copies: int) -> int:
+        """Float32 attention scores of one layer that are alive at once."""
+        return copies * 4 * min(rows * self.model.heads * length * keys, SCORES)
 
     def layer(self, tokens: int) -> int:
         """Activations inside one layer: norms, queries, keys, values, attention output and the gated MLP."""
@@ -205,9 +194,9 @@ class _Sizes:
         width = 4 * model.width + 2 * (model.heads + 2 * model.kv_heads) * model.head_dim + 3 * model.mlp_width
         return tokens * width * self.itemsize
 
-    def cross_activations(self) -> int:
-        """The forward pass of a chunk of packed reasonings under one context."""
-        return self.layer(self.cross_tokens) + self.scores(self.chunk_rows, self.chunk_width, copies=2)
+    def prompt_layer(self, prompts: int, length: int) -> int:
+        """One layer of the forward pass over prompts or contexts."""
+        return self.layer(prompts * length) + self.scores(prompts, length, keys=length, copies=2)
 
     def kept_activations(self, groups: int, rows: int) -> int:
         """Inputs of every layer, and keys and values of the prompts with their gradients."""
@@ -218,7 +207,9 @@ class _Sizes:
     def layer_activations(self, groups: int, rows: int) -> int:
         """One layer computed again, with its gradients."""
         tokens = rows * self.row_tokens + groups * self.prompt_tokens
-        return 2 * self.layer(tokens) + self.scores(rows, self.row_tokens, copies=2)
+        of_rows = self.scores(rows, self.row_tokens, keys=self.prompt_tokens + self.row_tokens, copies=2)
+        of_prompts = self.scores(groups, self.prompt_tokens, keys=self.prompt_tokens, copies=3)
+        return 2 * self.layer(tokens) + max(of_rows, of_prompts)
 
 
 def _resident(config: Config, name: str, network: _Network) -> list[Part]:
@@ -229,6 +220,29 @@ def _resident(config: Config, name: str, network: _Network) -> list[Part]:
     if config.model.param_dtype != "float32":
         parts.append(Part("resident", f"{name}: float32 master copy", network.trained * 4))
     return parts
+
+
+def _cross_scoring(config: Config, sizes: _Sizes) -> Iterator[list[Part]]:
+    """What the families of pairs need: first prompts, and contexts that are as long as a trajectory."""
+    rollout, section = config.rollout, config.collapse
+    families = [(rollout.prompts, rollout.group_size, sizes.prompt_tokens)]
+    if section.trajectory or section.turn_uniform:
+        families.append((section.trajectory_samples, 1, sizes.prompt_tokens + sizes.row_tokens))
+    chunk, longest = section.reasonings_per_chunk, rollout.max_new_tokens
+    for contexts, group, length in families:
+        piece = pieces(reasonings=contexts * group, longest=longest, chunk=chunk)
+        together = contexts_together(contexts, length=length, longest=longest, chunk=chunk)
+        rows, tokens = piece.items * piece.rows, piece.items * piece.rows * piece.width
+        activations = sizes.layer(tokens) + sizes.scores(rows, piece.width, keys=length + piece.width, copies=2)
+        yield [
+            # All contexts, and those of a chunk once more.
+            Part("cross-scoring", "keys and values of contexts", sizes.cache(contexts + piece.items, length)),
+            Part(
+                "cross-scoring",
+                "one layer of the contexts, or of a chunk and its logits",
+                max(sizes.prompt_layer(together, length), activations + sizes.logits(tokens, copies=1)),
+            ),
+        ]
 
 
 def _backward(phase: str, sizes: _Sizes, *, groups: int, rows: int) -> list[Part]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragen_jax.learner import cross_score as cross_score_module
-from ragen_jax.learner.cross_score import cross_score, pieces, plan_work, split_beginning
+from ragen_jax.learner.cross_score import contexts_together, cross_score, pieces, plan_work, split_beginning
 from ragen_jax.learner.packing import PackedReasonings, pack
 from ragen_jax.learner.score import ScoreConfig
-from ragen_jax.models.sharding import make_mesh
+from ragen_jax.models.sharding import make_mesh, shardings
 from ragen_jax.models.transformer import reads
 from ragen_jax.types import CrossScores, ReasoningPairs
 from tests.device_fixtures import MODEL, VOCAB, ragged_prompts, random_params
@@ -166,6 +167,59 @@ def test_beginnings_are_common_and_leave_every_context_a_token(ends: list[list[i
     assert [beginning[0].tolist() + row[keep].tolist() for row, keep in zip(rest, kept, strict=True)] == words
     if len(words) > 1:
         assert beginning.shape[1] + cross_score_module.BEGINNING > min(common, min(map(len, words)) - 1)
+
+
+@pytest.mark.parametrize("shape", [{"data": 4}, {"data": 2, "tensor": 2}, {"fsdp": 2, "tensor": 2}])
+def test_devices_share_the_rows_and_change_nothing(shape: dict[str, int]):
+    mesh = make_mesh(**{"data": 1} | shape)
+    pairs = make_pairs(LENGTHS)
+    params = jax.device_put(random_params(), shardings(random_params(), mesh))
+    scores = cross_score(params, MODEL, SCORING, pairs, mesh=mesh, chunk=2)
+    np.testing.assert_allclose(scores.log_probs, scored(pairs).log_probs, atol=1e-5)
+    columns = np.array([[0, 2], [1, 0], [2, 1]], np.int32)
+    some = cross_score(params, MODEL, SCORING, pairs, mesh=mesh, columns=columns)
+    whole = np.take_along_axis(scores.log_probs, columns[:, None, :], axis=2)
+    np.testing.assert_allclose(some.log_probs, whole, atol=1e-5)
+
+
+def test_four_devices_do_a_quarter_of_the_work_each():
+    pairs = make_pairs([[5] * 16] * 4)
+
+    def flops(devices: int, chunk: int) -> float:
+        work = plan_work(pairs, chunk=chunk, shards=devices)
+        assert work.at_once == 4
+        lowered = cross_score_module._score_items.lower(
+            random_params(),
+            MODEL,
+            SCORING,
+            *work.arrays,
+            work.at_once,
+            work.contexts_at_once,
+            mesh=make_mesh(data=devices),
+        )
+        return float(lowered.compile().cost_analysis()["flops"])
+
+    # A loop's body counts once: all four contexts (which every device runs) and four items of one row.
+    contexts = flops(4, chunk=13) - (flops(1, chunk=52) - flops(4, chunk=13)) / 3
+    assert 0 < contexts < 0.5 * flops(1, chunk=52)
+
+
+def test_contexts_run_in_parts_that_the_chunk_bounds(monkeypatch: pytest.MonkeyPatch):
+    pairs = make_pairs([[3], [5], [0], [2], [4]])
+    shapes: list[tuple[int, ...]] = []
+    real = cross_score_module.prompt_pass
+
+    def spy(params, config, tokens, mask, **settings):
+        shapes.append(tokens.shape)
+        return real(params, config, tokens, mask, **settings)
+
+    monkeypatch.setattr(cross_score_module, "prompt_pass", spy)
+    scores = cross_score(random_params(), MODEL, SCORING, pairs, mesh=MESH, chunk=3)
+    assert set(shapes) == {(2, 7)}  # 15 tokens at once, contexts of 7
+    assert np.abs(scores.log_probs - naive(pairs)).max() < 5e-5
+    assert contexts_together(64, length=4096, longest=400, chunk=64) == 6
+    assert contexts_together(8, length=300, longest=128, chunk=64) == 8
+    assert contexts_together(8, length=300, longest=10, chunk=1) == 1
 
 
 def test_nothing_to_score():

@@ -9,10 +9,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from experiments import plan as plan_module
 from ragen_jax.config import Config, compose
+from ragen_jax.learner.cross_score import _score_items, plan_work
 from ragen_jax.learner.gradient_probe import PARAMETER_BUFFERS
 from ragen_jax.learner.optimizer import adam, with_master
 from ragen_jax.learner.score import ScoreConfig
@@ -21,6 +23,7 @@ from ragen_jax.learner.update import UpdateConfig, build_update
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.sharding import make_mesh
 from ragen_jax.models.transformer import init_params
+from ragen_jax.sampling.sampler import prefill
 from ragen_jax.training import build as build_module
 from ragen_jax.training.memory_plan import (
     MemoryPlan,
@@ -30,7 +33,7 @@ from ragen_jax.training.memory_plan import (
     device_memory,
     memory_plan,
 )
-from ragen_jax.types import LearnerBatch
+from ragen_jax.types import LearnerBatch, ReasoningPairs
 
 BASE: dict[str, Any] = {
     "name": "m",
@@ -99,6 +102,7 @@ def _compiled(model: ModelConfig, config: Config, *, prompt: int, tokens: int) -
         ({}, 300, 256, "float32", 1),
         ({}, 128, 128, "bfloat16", 2),
         ({"vocab_rows": 32_000, "tied": False}, 64, 300, "float32", 1),
+        ({}, 1024, 64, "float32", 1),
     ],
 )
 def test_the_plan_is_near_the_compilers_figures(
@@ -111,6 +115,51 @@ def test_the_plan_is_near_the_compilers_figures(
     assert plan.phase("resident") == pytest.approx(found.argument_size_in_bytes, rel=0.06)  # the batch is small
     peak = plan.phase("resident") + max(plan.phase("gradients"), plan.phase("optimiser"))
     assert 0.65 < peak / (found.argument_size_in_bytes + found.temp_size_in_bytes) < 1.5
+
+
+def _long_pairs(contexts: int, group: int, *, prompt: int, reasoning: int) -> ReasoningPairs:
+    rng = np.random.default_rng(0)
+    return ReasoningPairs(
+        prompt_tokens=rng.integers(0, 4096, (contexts, prompt)).astype(np.int32),
+        prompt_mask=np.ones((contexts, prompt), bool),
+        reasoning_tokens=rng.integers(0, 4096, (contexts, group, reasoning)).astype(np.int32),
+        reasoning_mask=np.ones((contexts, group, reasoning), bool),
+        column_class=np.arange(contexts, dtype=np.int32),
+    )
+
+
+@pytest.mark.parametrize(("contexts", "group", "prompt"), [(8, 4, 1024), (64, 1, 1536)], ids=["first", "trajectory"])
+def test_the_plan_is_near_the_compilers_figure_of_cross_scoring(contexts: int, group: int, prompt: int) -> None:
+    model, reasoning = ModelConfig(**BASE), 64
+    config = _config(tokens=reasoning, dtype="float32", micro_groups=1, prompts=8, group_size=4)
+    section = dataclasses.replace(config.collapse, trajectory=contexts == 64, trajectory_samples=64)
+    config = dataclasses.replace(config, collapse=section)
+    first = prompt - reasoning * (contexts == 64)  # the context of a trajectory holds its responses
+    plan = memory_plan(config, model, None, prompt_tokens=first, max_turns=1, mesh=make_mesh(data=1))
+    work = plan_work(
+        _long_pairs(contexts, group, prompt=prompt, reasoning=reasoning), chunk=section.reasonings_per_chunk
+    )
+    program = _score_items.lower(
+        jax.eval_shape(lambda: init_params(model, jax.random.key(0))),
+        model,
+        ScoreConfig(vocab_size=model.vocab_rows),
+        *work.arrays,
+        work.at_once,
+        work.contexts_at_once,
+        mesh=make_mesh(data=1),
+    )
+    found = program.compile().memory_analysis().temp_size_in_bytes
+    assert 0.9 < plan.phase("cross-scoring") / found < 1.5
+
+
+def test_the_plan_is_near_the_compilers_figure_of_the_prompts_of_the_sampler() -> None:
+    model, prompts, length = ModelConfig(**BASE), 8, 1024
+    config = _config(tokens=64, dtype="float32", micro_groups=1, prompts=prompts, group_size=16)
+    plan = memory_plan(config, model, None, prompt_tokens=length, max_turns=1, mesh=make_mesh(data=1))
+    params = jax.eval_shape(lambda: init_params(model, jax.random.key(0)))
+    tokens, mask = (jax.ShapeDtypeStruct((prompts, length), kind) for kind in (jnp.int32, jnp.bool_))
+    found = prefill.lower(params, model, tokens, mask, "float32", 16, 64).compile().memory_analysis()
+    assert 0.9 < plan.phase("sampling") / (found.temp_size_in_bytes + found.output_size_in_bytes) < 1.5
 
 
 def test_sharding_divides_what_is_sharded() -> None:
