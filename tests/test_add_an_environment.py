@@ -87,11 +87,12 @@ def test_the_report_and_the_server_take_it(clock: ModuleType) -> None:
     row = env_report.report("my_clock", 20)
     assert row["oracle"]["success"] == 1 and row["train_validation_overlap"] == 0
     assert row["random"]["success"] < 0.5
+    budgets = {"max_turns": 2, "max_actions_per_turn": 1}  # the client says them, and these are fixed or usual there
     server = EnvServer(clock.Clock, {"most": 5}, port=0)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     with server:
-        far, near = make_env("http", url=server.url, max_turns=2), make_env(clock.Clock, most=5)
+        far, near = make_env("http", url=server.url, **budgets), make_env(clock.Clock, most=5)
         assert far.reset(4).text == near.reset(4).text
         server.shutdown()
         thread.join()
