@@ -11,7 +11,6 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -249,10 +248,9 @@ def warm_start(
     *,
     show_rewards: bool,
     seed: int = 0,
-    cache: Path | None = None,
     say: Callable[[str], None] = logger.info,
 ) -> Params:
-    """Train, or load from the cache, the warm start of an environment.
+    """Train, or load from ``policies`` in the cache folder, the warm start of an environment.
 
     Args:
       env_name: key of ``ragen_jax.envs.ENVS``.
@@ -262,14 +260,13 @@ def warm_start(
       settings: recipe.
       show_rewards: the traces show rewards between turns, as the rollouts will (in full style).
       seed: of everything random.
-      cache: folder of cached policies; None takes ``policies`` in the user's cache folder.
       say: is told about the progress in words.
 
     Returns:
       Parameters as a nested dict of NumPy arrays.
     """
     key = policy_key(env_name, options, model, chat, settings, show_rewards=show_rewards, seed=seed)
-    folder = (cache_folder() / "policies" if cache is None else cache) / f"{env_name}-{key}"
+    folder = cache_folder() / "policies" / f"{env_name}-{key}"
     if (folder / "policy.safetensors").exists():
         say(f"warm start from the cache: {folder}")
         return load_policy(folder, model)

@@ -171,18 +171,17 @@ def test_training_lowers_the_loss_and_repeats_bit_for_bit(chat: ChatFormat):
     assert repeated == losses
 
 
-def test_a_warm_start_is_made_once(chat: ChatFormat, tmp_path: Path):
+def test_a_warm_start_is_made_once(chat: ChatFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RAGEN_CACHE_DIR", str(tmp_path))
     said: list[str] = []
 
     def make() -> dict[str, Any]:
-        return warm_start(
-            "bandit", options("bandit_tiny"), MODEL, chat, SHORT, show_rewards=False, cache=tmp_path, say=said.append
-        )
+        return warm_start("bandit", options("bandit_tiny"), MODEL, chat, SHORT, show_rewards=False, say=said.append)
 
     first = make()
     assert "from the cache" not in said[-1]
     again = make()
-    assert "from the cache" in said[-1]
+    assert "from the cache" in said[-1] and str(tmp_path / "policies") in said[-1]
     assert_trees_equal(again, first)
 
 
