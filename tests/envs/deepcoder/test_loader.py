@@ -13,7 +13,7 @@ import pytest
 
 from ragen_jax.envs import env_config
 from ragen_jax.envs.data_source import DataSet
-from ragen_jax.envs.deepcoder import DeepCoderConfig, HiddenTest, Judge, Problem, Verdict
+from ragen_jax.envs.deepcoder import DeepCoderConfig, HiddenTest, Judge, Problem, Verdict, human_eval
 from ragen_jax.envs.deepcoder.loader import convert, load_problems
 
 LISTED = {
@@ -194,6 +194,40 @@ def test_human_eval_tests_are_read() -> None:
     assert HiddenTest("[57]", "[3, 19]") in by_name["factorize"].tests  # written as 3 * 19
     assert by_name["mean_absolute_deviation"].tests[0].expected == str(2 / 3)
     assert by_name["below_threshold"].tests[1].expected == "false"
+
+
+@pytest.mark.parametrize(
+    ("asserted", "expected"),
+    [
+        ("candidate(1) == 1", "1"),
+        ("candidate(1) == 1.0", "1.0"),
+        ("candidate(1) == -0.0", "-0.0"),
+        ("candidate(1) == True", "true"),
+        ("candidate(1) is False", "false"),
+        ("candidate(1) == None", "null"),
+        ("candidate(1) == '1'", '"1"'),
+        ("candidate(1) == [1, (2.5, [True, None])]", "[1, [2.5, [true, null]]]"),
+        ("candidate(1) == {'a': (1, 2.0)}", '{"dict": [["a", [1, 2.0]]]}'),
+        ("candidate(1) == 2 / 3", repr(2 / 3)),
+        ("abs(candidate(1) - 4) < 1e-6", "4.0"),  # a float, so that the tolerance counts
+        ("candidate(1)", "true"),
+        ("not candidate(1)", "false"),
+    ],
+)
+def test_human_eval_values_keep_their_type(asserted: str, expected: str) -> None:
+    (test,) = human_eval._tests(f"def check(candidate):\n    assert {asserted}")
+    assert test == HiddenTest("[1]", expected)
+
+
+@pytest.mark.parametrize("field", ["prompt", "task_id", "canonical_solution", "entry_point"])
+def test_human_eval_fields_are_texts(field: str) -> None:
+    record = {
+        "task_id": "x/1", "prompt": "def f(a):\n", "canonical_solution": "    return a\n", "entry_point": "f",
+        "tests": (HiddenTest("[1]", "1"),),
+    }  # fmt: skip
+    assert human_eval.convert(record).solution == "def f(a):\n    return a\n"
+    with pytest.raises(ValueError, match=f"'{field}' is null, not a text"):
+        human_eval.convert(record | {field: None})
 
 
 def test_human_eval_solutions_pass(judge: Judge) -> None:
