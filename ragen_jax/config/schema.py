@@ -394,7 +394,7 @@ class Config:
     seed: int = 0
     folder: str = ""
     resume: str = ""
-    micro_groups: int = 1
+    micro_groups: int = 0
     preset: tuple[str, ...] = ()
     env: EnvSection = dataclasses.field(default_factory=EnvSection)
     model: ModelSection = dataclasses.field(default_factory=ModelSection)

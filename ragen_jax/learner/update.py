@@ -243,7 +243,7 @@ def build_update(
 
     Returns:
       ``update(state, batch, order, count, denominator, critic_denominator, loss_scale) -> (state, metrics)``. The
-      state's buffers are reused. If the loss or a gradient is not finite, the state comes back unchanged and
+      state's buffers are reused. If the loss, a ratio or a gradient is not finite, the state comes back unchanged and
       ``update/finite`` is 0. A network whose gradient is exactly zero (nothing to learn) keeps its parameters and its
       optimiser state, which would otherwise drift on momentum; ``update/applied`` is 0 when that is so for all.
     """
@@ -262,7 +262,7 @@ def build_update(
             state, settings, batch, order, count, denominator, critic_denominator, loss_scale, mesh=mesh
         )
         norm = optax.tree.norm(actor_gradient)
-        finite = jnp.isfinite(norm) & jnp.isfinite(terms.actor)
+        finite = jnp.isfinite(norm) & jnp.isfinite(terms.actor) & jnp.isfinite(sums.log_ratio)
         applied = norm > 0
         trained, opt_state = _descend(
             actor_optimizer, actor_gradient, (trainable(state.params), state.opt_state), where=applied

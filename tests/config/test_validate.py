@@ -267,6 +267,7 @@ def mesh(*tokens: str) -> Config:
 
 def test_mesh_against_devices(caplog):
     check_mesh(mesh(), 1)
+    check_mesh(mesh("mesh.fsdp=2"), 4)  # micro_groups=0 settles itself
     check_mesh(mesh("micro_groups=4"), 4)
     check_mesh(mesh("micro_groups=2", "mesh.tensor=2"), 4)
     with pytest.raises(ValueError, match="does not divide 4 devices"):
@@ -276,7 +277,7 @@ def test_mesh_against_devices(caplog):
     with pytest.raises(
         ValueError, match=r"micro_groups=1 is not a multiple of mesh.data=2 x mesh.fsdp=2; use micro_gro"
     ):
-        check_mesh(mesh("mesh.fsdp=2"), 4)
+        check_mesh(mesh("mesh.fsdp=2", "micro_groups=1"), 4)
     with caplog.at_level(logging.WARNING):
         check_mesh(mesh("mesh.data=1"), 4)
     assert "1 of 4 devices" in caplog.text

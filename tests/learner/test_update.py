@@ -289,7 +289,7 @@ def run_update(batch: LearnerBatch, count: int, *, state: Any = None, optimizer:
     return program(state, put_rows(batch, ONE), *jax.device_put(scalars, replicated(ONE)))
 
 
-@pytest.mark.parametrize("field", ["advantages", "returns"])
+@pytest.mark.parametrize("field", ["advantages", "returns", "old_log_probs"])
 def test_a_loss_that_is_not_finite_changes_nothing(batch: LearnerBatch, field: str):
     values = np.array(getattr(batch, field))
     place = tuple(np.argwhere(batch.response_mask)[0])
