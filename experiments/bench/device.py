@@ -31,7 +31,7 @@ from experiments.bench._workload import VOCAB, full_batch, random_prompts
 from experiments.bench.cross_score import full_forward, ragged_pairs, some_sequences
 from ragen_jax.config.schema import AlgorithmSection
 from ragen_jax.learner.cross_score import cross_score
-from ragen_jax.learner.optimizer import adam
+from ragen_jax.learner.optimizer import adam, with_master
 from ragen_jax.learner.score import ScoreConfig
 from ragen_jax.learner.state import build_state
 from ragen_jax.learner.update import UpdateConfig, build_update
@@ -105,7 +105,10 @@ def updating(params: Params, config: ModelConfig, shapes: Shapes) -> dict[str, f
     tokens = rng.integers(3, 1000, shape).astype(np.int32)
     uniform = np.full(shape, -np.log(config.vocab_rows), np.float32)
     batch = full_batch(prompts, tokens, old_log_probs=uniform, advantages=rng.normal(size=shape[:2]))
-    optimizer = adam(lr=1e-6, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, grad_clip=1.0, warmup_updates=0)
+    # With the float32 copy that training keeps of bfloat16 parameters.
+    optimizer = with_master(
+        adam(lr=1e-6, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, grad_clip=1.0, warmup_updates=0)
+    )
     settings = UpdateConfig(
         model=config,
         critic=None,
