@@ -31,7 +31,6 @@ from ragen_jax.core.grouping import (
     group_variance,
     is_flat,
     to_groups,
-    to_rows,
 )
 from ragen_jax.core.intervals import (
     Interval,
@@ -42,7 +41,7 @@ from ragen_jax.core.intervals import (
     proportion_interval,
     stratified_interval,
 )
-from ragen_jax.core.log_probs import log_prob_gap, log_probs_and_entropy
+from ragen_jax.core.log_probs import log_probs_and_entropy
 from ragen_jax.core.losses import kl, ppo_policy_loss, ppo_terms, value_terms
 from ragen_jax.core.masking import (
     aggregate,
@@ -51,7 +50,6 @@ from ragen_jax.core.masking import (
     masked_sum,
     masked_var,
     masked_whiten,
-    prediction_mask,
 )
 from ragen_jax.core.moving_average import empty_moving_average, update_moving_average
 from ragen_jax.core.null import permutation_null, wrong_prompt_mi
@@ -95,7 +93,6 @@ __all__ = [
     "is_flat",
     "kl",
     "leave_one_out",
-    "log_prob_gap",
     "log_probs_and_entropy",
     "masked_mean",
     "masked_sum",
@@ -110,7 +107,6 @@ __all__ = [
     "permutation_null",
     "ppo_policy_loss",
     "ppo_terms",
-    "prediction_mask",
     "preflight_verdict",
     "prompt_jackknife_mi",
     "proportion_interval",
@@ -123,7 +119,6 @@ __all__ = [
     "signal_to_noise",
     "stratified_interval",
     "to_groups",
-    "to_rows",
     "turn_lengths",
     "update_change_points",
     "update_moving_average",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import chex
 import jax
 
 from ragen_jax.types import Array
@@ -57,6 +58,23 @@ def refuse_empty(values: Array, *, axes: tuple[str, ...]) -> None:
     for axis, size in zip(axes, values.shape, strict=False):
         if size == 0:
             raise ValueError(f"0 {axis}s: the shape {tuple(values.shape)} is empty; give at least one {axis}")
+
+
+def check_rewards(rewards: Array, valid: Array | None = None) -> None:
+    """Refuse rewards that are not finite. Runs on concrete arrays; inside jit nothing is checked.
+
+    Args:
+      rewards: [P, G].
+      valid: [P, G] bool; invalid rows may hold anything.
+
+    Raises:
+      ValueError: no prompt or no rollout; else names prompt, rollout and value of the first broken reward.
+    """
+    chex.assert_rank(rewards, 2)
+    refuse_empty(rewards, axes=GROUPS)
+    if valid is not None:
+        chex.assert_equal_shape([rewards, valid])
+    refuse_non_finite("reward", rewards, valid, axes=GROUPS, fix="mark the row as not valid or mend the environment")
 
 
 def refuse_no_permutation(permutations: Array) -> None:

@@ -42,7 +42,7 @@ from ragen_jax.core.columns import (
     other_columns,
     stands_for_class,
 )
-from ragen_jax.core.masking import masked_mean, masked_sum, masked_var
+from ragen_jax.core.masking import full_mask, masked_mean, masked_sum, masked_var
 from ragen_jax.core.moving_average import empty_moving_average, update_moving_average
 from ragen_jax.types import Array, CollapseState, CrossScores
 
@@ -192,7 +192,7 @@ def mi_zscore(
     """
     chex.assert_rank([matched, marginal, std], [2, 2, 0])
     chex.assert_equal_shape([matched, marginal])
-    mask = jnp.ones(matched.shape, bool) if valid is None else jnp.asarray(valid, bool)
+    mask = full_mask(matched, valid)
     difference = jnp.asarray(matched, jnp.float32) - jnp.asarray(marginal, jnp.float32)
     return masked_mean(difference, mask) / (jnp.asarray(std, jnp.float32) + std_eps)
 

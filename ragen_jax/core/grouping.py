@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from ragen_jax.core.checks import GROUPS, refuse_empty
+from ragen_jax.core.masking import full_mask
 from ragen_jax.types import Array
 
 FLAT_TOLERANCE = 1e-6  # relative range below which rewards count as equal: about eight float32 roundings
@@ -38,13 +39,6 @@ def to_groups(x: Array, group_size: int) -> jax.Array:
     if group_size < 1 or rows % group_size:
         raise ValueError(f"{rows} rows do not divide into groups of {group_size}; change the batch or the group size")
     return jnp.asarray(x).reshape(rows // group_size, group_size, *x.shape[1:])
-
-
-def to_rows(x: Array) -> jax.Array:
-    """Groups to rows: [P, G, ...] to [P * G, ...], the inverse of :func:`to_groups`."""
-    if x.ndim < 2:
-        raise ValueError(f"to_rows needs [P, G, ...], got shape {tuple(x.shape)}")
-    return jnp.asarray(x).reshape(x.shape[0] * x.shape[1], *x.shape[2:])
 
 
 def is_flat(rewards: Array, valid: Array | None = None) -> jax.Array:
@@ -117,6 +111,4 @@ def is_level(high: jax.Array, low: jax.Array, size: jax.Array) -> jax.Array:
 def _rewards_and_mask(rewards: Array, valid: Array | None) -> tuple[jax.Array, jax.Array]:
     chex.assert_rank(rewards, 2)
     refuse_empty(rewards, axes=GROUPS)
-    mask = jnp.ones(rewards.shape, bool) if valid is None else jnp.asarray(valid, bool)
-    chex.assert_equal_shape([rewards, mask])
-    return jnp.asarray(rewards, jnp.float32), mask
+    return jnp.asarray(rewards, jnp.float32), full_mask(rewards, valid)

@@ -16,7 +16,7 @@ from ragen_jax.core.checks import GROUPS, refuse_non_finite
 from ragen_jax.core.collapse import column_sampling_std_error, matched_and_marginal
 from ragen_jax.core.columns import gain_over_mixture, one_column_per_class, refuse_sampled_columns
 from ragen_jax.core.grouping import group_mean
-from ragen_jax.core.masking import masked_mean
+from ragen_jax.core.masking import full_mask, masked_mean
 from ragen_jax.types import Array, CrossScores
 
 NORMAL_95 = 1.959963984540054  # two-sided 95 % point of the normal distribution
@@ -51,8 +51,7 @@ def stratified_interval(values: Array, valid: Array | None = None) -> Interval:
     """
     chex.assert_rank(values, 2)
     refuse_non_finite("value", values, valid, axes=GROUPS, fix="mark the rollout as not valid")
-    valid = jnp.ones(values.shape, bool) if valid is None else jnp.asarray(valid, bool)
-    chex.assert_equal_shape([values, valid])
+    valid = full_mask(values, valid)
     count = jnp.sum(valid.astype(jnp.float32), axis=1)
     centred = jnp.where(valid, values - group_mean(values, valid)[:, None], 0.0)
     squares = jnp.sum(jnp.square(centred), axis=1)

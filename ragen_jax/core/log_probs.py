@@ -49,19 +49,3 @@ def log_probs_and_entropy(
     probs = jnp.exp(shifted - log_total[..., None])
     entropy = log_total - jnp.sum(probs * shifted, axis=-1)
     return chosen - log_total, entropy
-
-
-def log_prob_gap(first: Array, second: Array, mask: Array) -> jax.Array:
-    """Largest absolute difference of two sets of log-probs, for example of sampler and scorer.
-
-    Args:
-      first: log-probs, any shape, nats.
-      second: log-probs, same shape.
-      mask: bool, same shape.
-
-    Returns:
-      [] float32, nats; 0 for an empty mask.
-    """
-    chex.assert_equal_shape([first, second, mask])
-    gap = jnp.abs(jnp.asarray(first, jnp.float32) - jnp.asarray(second, jnp.float32))
-    return jnp.max(jnp.where(jnp.asarray(mask, bool), gap, 0.0), initial=0.0)

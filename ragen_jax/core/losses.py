@@ -86,7 +86,7 @@ def ppo_policy_loss(
     *,
     clip_low: float,
     clip_high: float,
-    clip_c: float = 3.0,
+    clip_dual: float = 3.0,
     aggregation: str = "token-mean",
     constant_length: float | None = None,
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
@@ -101,7 +101,7 @@ def ppo_policy_loss(
       mask: [B, T] bool.
       clip_low: lower clip of the ratio.
       clip_high: upper clip of the ratio.
-      clip_c: dual clip, 0 = off.
+      clip_dual: dual clip, 0 = off.
       aggregation: a mode of ``core.masking.aggregate``.
       constant_length: tokens by which "seq-mean-token-sum-norm" divides beside the rows that have tokens; by default
         the padded length T. Times that number of rows it is the value of the released code, which divides by T alone.
@@ -114,7 +114,7 @@ def ppo_policy_loss(
       ValueError: clip values or aggregation that cannot be used.
     """
     loss, clipped, lower = ppo_terms(
-        log_probs, old_log_probs, advantages, mask, clip_low=clip_low, clip_high=clip_high, clip_dual=clip_c
+        log_probs, old_log_probs, advantages, mask, clip_low=clip_low, clip_high=clip_high, clip_dual=clip_dual
     )
     rows = jnp.ones(loss.shape[0], jnp.float32)
     if aggregation == "seq-mean-token-sum-norm" and constant_length is None:

@@ -18,6 +18,19 @@ AggregationMode = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-s
 _MODES: tuple[str, ...] = get_args(AggregationMode)
 
 
+def full_mask(values: Array, mask: Array | None) -> jax.Array:
+    """The mask as bool, or without one a mask that leaves nothing out.
+
+    Args:
+      values: any shape.
+      mask: bool, same shape; None for all.
+    """
+    if mask is None:
+        return jnp.ones(values.shape, bool)
+    chex.assert_equal_shape([values, mask])
+    return jnp.asarray(mask, bool)
+
+
 def masked_sum(values: Array, mask: Array, *, axis: int | tuple[int, ...] | None = None) -> jax.Array:
     """Sum of the values where the mask is true.
 
@@ -92,22 +105,6 @@ def masked_whiten(values: Array, mask: Array, *, over: Array | None = None, eps:
     high = jnp.max(jnp.where(over, values, -jnp.inf))
     scaled = (values - masked_mean(values, over)) * jax.lax.rsqrt(masked_var(values, over, ddof=1) + eps)
     return jnp.where(mask & (high > low), scaled, 0.0)
-
-
-def prediction_mask(response_mask: Array) -> jax.Array:
-    """Which next-token predictions are trained: position t predicts token t + 1.
-
-    Args:
-      response_mask: [B, T] bool, true on sampled tokens.
-
-    Returns:
-      [B, T - 1] bool.
-
-    >>> prediction_mask(jnp.array([[False, False, False, True, True]])).astype(int).tolist()
-    [[0, 0, 1, 1]]
-    """
-    chex.assert_rank(response_mask, 2)
-    return jnp.asarray(response_mask, bool)[:, 1:]
 
 
 def aggregation_denominator(

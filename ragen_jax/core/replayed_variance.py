@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from ragen_jax.core.checks import GROUPS, refuse_empty, refuse_non_finite
 from ragen_jax.core.grouping import group_variance
+from ragen_jax.core.masking import full_mask
 from ragen_jax.types import Array
 
 _REPLAYS = (*GROUPS, "replay")
@@ -59,7 +60,7 @@ def signal_variance(replays: Array, valid: Array | None = None) -> jax.Array:
     prompts, group_size, count = replays.shape
     if count < 2:
         raise ValueError(f"{count} replay of each rollout does not show the noise; use at least 2")
-    mask = jnp.ones((prompts, group_size), bool) if valid is None else jnp.asarray(valid, bool)
+    mask = full_mask(replays[:, :, 0], valid)
     noise = group_variance(jnp.asarray(replays).reshape(prompts * group_size, count)).reshape(prompts, group_size)
     rows = jnp.maximum(jnp.sum(mask.astype(jnp.float32), axis=1), 1.0)
     noise = jnp.sum(jnp.where(mask, noise, 0.0), axis=1) / rows

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from ragen_jax.core.checks import ROWS, refuse_non_finite
 from ragen_jax.core.grouping import is_level
+from ragen_jax.core.masking import full_mask
 from ragen_jax.types import Array
 
 RewardMethod = Literal["identity", "mean", "mean_std", "asym_clip"]
@@ -50,8 +51,7 @@ def normalize_rewards(
         raise ValueError(f"unknown reward normalisation {method!r}; use one of {', '.join(METHODS)}")
     chex.assert_rank([rewards, ids], 1)
     chex.assert_equal_shape([rewards, ids])
-    mask = jnp.ones(rewards.shape, bool) if valid is None else jnp.asarray(valid, bool)
-    chex.assert_equal_shape([rewards, mask])
+    mask = full_mask(rewards, valid)
     refuse_non_finite("reward", rewards, valid, axes=ROWS, fix="mark the row as not valid or mend the environment")
     rewards = jnp.where(mask, jnp.asarray(rewards, jnp.float32), 0.0)
     if method == "identity":

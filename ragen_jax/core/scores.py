@@ -13,7 +13,6 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from ragen_jax.core.checks import GROUPS, refuse_empty, refuse_non_finite
 from ragen_jax.core.grouping import group_mean, group_std, group_variance
 from ragen_jax.core.replayed_variance import replayed_variance
 from ragen_jax.registry import Registry
@@ -96,23 +95,6 @@ def group_scores(name: str, inputs: ScoreInputs) -> jax.Array:
         raise ValueError(f"score {name!r} reads {score.needs}, which are not among the inputs; pass them")
     chex.assert_equal_shape_prefix([inputs.rewards, values], 2)
     return score.compute(values, inputs.valid)
-
-
-def check_rewards(rewards: Array, valid: Array | None = None) -> None:
-    """Refuse rewards that are not finite. Runs on concrete arrays; inside jit nothing is checked.
-
-    Args:
-      rewards: [P, G].
-      valid: [P, G] bool; invalid rows may hold anything.
-
-    Raises:
-      ValueError: no prompt or no rollout; else names prompt, rollout and value of the first broken reward.
-    """
-    chex.assert_rank(rewards, 2)
-    refuse_empty(rewards, axes=GROUPS)
-    if valid is not None:
-        chex.assert_equal_shape([rewards, valid])
-    refuse_non_finite("reward", rewards, valid, axes=GROUPS, fix="mark the row as not valid or mend the environment")
 
 
 def _sum(values: Array, valid: Array) -> jax.Array:

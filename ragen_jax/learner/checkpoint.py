@@ -155,16 +155,6 @@ class Checkpointer:
         )
         return restored.state, dict(restored.meta)
 
-    def read_meta(self, step: int) -> dict[str, Any]:
-        """The ``meta`` of a complete step, without reading its arrays; ValueError for a step that is not complete."""
-        fault = self._fault(step)
-        if fault is not None:
-            raise ValueError(f"step {step} in {self._folder} cannot be read: {fault}; complete: {self._list()}")
-        import orbax.checkpoint as ocp
-
-        restored = self._manager.restore(step, args=ocp.args.Composite(meta=ocp.args.JsonRestore()))
-        return dict(restored.meta)
-
     def drop_after(self, step: int) -> None:
         """Remove every save later than ``step``: a run that goes back to a step writes the later ones anew."""
         self._remove(lambda name: _step_of(name) > step)

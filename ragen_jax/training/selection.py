@@ -10,11 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from ragen_jax.config.schema import FilterSection
+from ragen_jax.core.checks import check_rewards
 from ragen_jax.core.dispersion import variance_dispersion
 from ragen_jax.core.filters import READINGS, best_and_worst, needs_non_negative, select, top_p_by_reading
 from ragen_jax.core.filters.result import build_result, check_scores, trained_rows
 from ragen_jax.core.grouping import group_variance, is_flat
-from ragen_jax.core.scores import ScoreInputs, check_rewards, group_scores
+from ragen_jax.core.scores import ScoreInputs, group_scores
 from ragen_jax.rollout.episodes import Rollout, RolloutInfo
 from ragen_jax.training.build import Components
 from ragen_jax.training.score_inputs import score_inputs

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ragen_jax import core
+from ragen_jax.core.checks import check_rewards
 from ragen_jax.core.filters import best_and_worst, keep_all, select
 from ragen_jax.core.replayed_variance import replayed_variance, signal_variance
 
@@ -96,7 +97,7 @@ def test_empty_groups_are_refused(shape):
         core.leave_one_out,
         core.stratified_interval,
         lambda x: best_and_worst(x, best=1, worst=1),
-        core.scores.check_rewards,
+        check_rewards,
         lambda x: replayed_variance(x[:, :, None]),
     )
     for function in functions[:4] + functions[5:]:

@@ -60,13 +60,6 @@ def test_half_precision_logits_are_reduced_in_float32():
         np.testing.assert_allclose([log_probs[row], entropy[row]], expected, rtol=1e-5)
 
 
-def test_gap_looks_at_the_mask_only():
-    first = np.array([[0.0, -1.0, 5.0]])
-    second = np.array([[0.5, -1.25, 0.0]])
-    assert float(core.log_prob_gap(first, second, np.array([[True, True, False]]))) == 0.5
-    assert float(core.log_prob_gap(first, second, np.zeros((1, 3), bool))) == 0.0
-
-
 def test_refusals_name_the_value():
     with pytest.raises(ValueError, match="temperature=0"):
         core.log_probs_and_entropy(np.zeros(3), np.array(0), temperature=0)

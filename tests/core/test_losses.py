@@ -69,7 +69,7 @@ def test_the_first_update_has_the_plain_policy_gradient():
 def test_a_huge_log_ratio_is_finite():
     for log_prob, advantage in ((0.0, -1.0), (0.0, 1.0), (-1000.0, 1.0)):
         loss, gradient = jax.value_and_grad(
-            lambda x, a=advantage: core.ppo_policy_loss(x, one(-500.0), one(a), one(1), **CLIP, clip_c=0.0)[0]
+            lambda x, a=advantage: core.ppo_policy_loss(x, one(-500.0), one(a), one(1), **CLIP, clip_dual=0.0)[0]
         )(one(log_prob))
         assert np.isfinite(loss)
         assert np.isfinite(gradient).all()
@@ -299,7 +299,7 @@ def test_golden_policy_losses(golden_dir):
                 mask,
                 clip_low=case["clip_low"],
                 clip_high=case["clip_high"],
-                clip_c=case["clip_ratio_c"],
+                clip_dual=case["clip_ratio_c"],
                 aggregation=mode,
             )
             return loss * factor, metrics

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 
 from ragen_jax import core
+from ragen_jax.core.masking import full_mask
 from tests.oracles import learning as oracle
 
 MODES = ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm")
@@ -95,11 +96,6 @@ def test_aggregate_agrees_with_the_oracle(mode, data):
     np.testing.assert_allclose(total(values, mask, mode), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_c19_position_t_predicts_the_next_token():
-    mask = np.array([[False, False, False, True, True]])
-    assert core.prediction_mask(mask).astype(int).tolist() == [[0, 0, 1, 1]]
-
-
 def test_whitened_values_have_mean_zero_and_unbiased_variance_one():
     values = np.random.default_rng(0).normal(3.0, 5.0, (4, 6)).astype(np.float32)
     mask = np.random.default_rng(1).random((4, 6)) < 0.6
@@ -172,3 +168,11 @@ def test_dropping_rows_by_weight_and_by_gathering_agree(mode, keep, count_droppe
     compact = gradient(order, keep[order].astype(np.float32))
     np.testing.assert_allclose(compact, masked, rtol=1e-5, atol=1e-7)
     assert not np.asarray(masked)[~keep].any()
+
+
+def test_without_a_mask_nothing_is_left_out():
+    values = np.array([[1.0, np.nan], [0.0, 2.0]])
+    assert full_mask(values, None).tolist() == [[True, True], [True, True]]
+    assert full_mask(values, np.array([[1, 0], [0, 1]])).tolist() == [[True, False], [False, True]]
+    with pytest.raises(AssertionError):
+        full_mask(values, np.ones(2, bool))

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from ragen_jax.core.scores import SCORES, ScoreInputs, check_rewards, group_scores
+from ragen_jax.core.checks import check_rewards
+from ragen_jax.core.scores import SCORES, ScoreInputs, group_scores
 from tests.oracles import scores as oracle
 
 P, G, K = 3, 5, 4

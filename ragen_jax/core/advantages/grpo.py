@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from ragen_jax.core.advantages.inputs import AdvantageInputs, AdvantageOptions
 from ragen_jax.core.checks import GROUPS, ROWS, refuse_non_finite
 from ragen_jax.core.grouping import STD_EPS, group_mean, group_std, is_flat
+from ragen_jax.core.masking import full_mask
 from ragen_jax.types import Array
 
 
@@ -31,7 +32,7 @@ def group_advantages(rewards: Array, valid: Array | None = None, *, normalize_by
     """
     refuse_non_finite("reward", rewards, valid, axes=GROUPS, fix="mark the row as not valid or mend the environment")
     flat = is_flat(rewards, valid)
-    mask = jnp.ones(rewards.shape, bool) if valid is None else jnp.asarray(valid, bool)
+    mask = full_mask(rewards, valid)
     centred = jnp.asarray(rewards, jnp.float32) - group_mean(rewards, valid)[:, None]
     if normalize_by_std:
         centred = centred / (group_std(rewards, valid)[:, None] + STD_EPS)

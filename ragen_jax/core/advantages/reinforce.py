@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from ragen_jax.core.advantages.grpo import group_advantages, spread_over_tokens, with_kl_return
 from ragen_jax.core.advantages.inputs import AdvantageInputs, AdvantageOptions
+from ragen_jax.core.masking import full_mask
 from ragen_jax.types import Array
 
 
@@ -26,7 +27,7 @@ def leave_one_out(rewards: Array, valid: Array | None = None) -> jax.Array:
     >>> leave_one_out(jnp.array([[3.0, 0.0, 0.0, 0.0]])).tolist()
     [[3.0, -1.0, -1.0, -1.0]]
     """
-    mask = jnp.ones(rewards.shape, bool) if valid is None else jnp.asarray(valid, bool)
+    mask = full_mask(rewards, valid)
     count = jnp.sum(mask.astype(jnp.float32), axis=1, keepdims=True)
     return group_advantages(rewards, valid, normalize_by_std=False) * (count / jnp.maximum(count - 1.0, 1.0))
 

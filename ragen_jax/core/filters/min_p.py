@@ -45,8 +45,6 @@ def min_p(
     """
     chex.assert_rank(scores, 1)
     check_share("threshold", threshold)
-    if loss_scale == "rho":
-        raise ValueError("loss_scale='rho' needs a rule that keeps a share of the mass; use 'linear' with min_p")
     check_scores(scores, non_negative=True)
     scores = jnp.asarray(scores, jnp.float32)
     among = candidates(scores, flat, include_zero=include_zero)

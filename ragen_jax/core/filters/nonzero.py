@@ -27,8 +27,6 @@ def nonzero(scores: Array, *, flat: Array | None = None, loss_scale: LossScale =
     [False, True]
     """
     chex.assert_rank(scores, 1)
-    if loss_scale == "rho":
-        raise ValueError("loss_scale='rho' needs a rule that keeps a share of the mass; use 'linear' with nonzero")
     check_scores(scores, non_negative=False)
     return build_result(candidates(scores, flat, include_zero=False), scores, loss_scale=loss_scale)
 

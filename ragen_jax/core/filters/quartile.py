@@ -35,8 +35,6 @@ def quartile(scores: Array, *, index: float, loss_scale: LossScale = "none") -> 
     prompts = scores.shape[0]
     if prompts < 4:
         raise ValueError(f"{prompts} prompts have no quartiles; use at least 4")
-    if loss_scale == "rho":
-        raise ValueError("loss_scale='rho' needs a rule that keeps a share of the mass; use 'linear' with quartile")
     check_scores(scores, non_negative=False)
     rank = descending_rank(scores, jnp.ones(prompts, bool))
     keep = (rank >= int(index - 1) * prompts // 4) & (rank < int(index) * prompts // 4)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import chex
-import jax.numpy as jnp
 
+from ragen_jax.core.checks import check_rewards
 from ragen_jax.core.filters.result import Mass
 from ragen_jax.core.filters.top_p import top_p
 from ragen_jax.core.grouping import is_flat
-from ragen_jax.core.scores import ScoreInputs, check_rewards, group_scores
+from ragen_jax.core.masking import full_mask
+from ragen_jax.core.scores import ScoreInputs, group_scores
 from ragen_jax.registry import unknown_name
 from ragen_jax.types import Array, FilterResult
 
@@ -53,6 +54,7 @@ def top_p_by_reading(
       KeyError: unknown reading.
       ValueError: rho outside (0, 1], or (outside jit) rewards that are not finite.
 
+    >>> import jax.numpy as jnp
     >>> rewards = jnp.array([[0.0, 2.0], [0.0, 1.0], [0.0, 1.0], [5.0, 5.0]])
     >>> [int(top_p_by_reading(rewards, reading=name, rho=0.6).kept_count) for name in READINGS]
     [1, 2, 2, 2]
@@ -61,7 +63,7 @@ def top_p_by_reading(
         raise KeyError(unknown_name("reading of top-p", reading, READINGS))
     chex.assert_rank(rewards, 2)
     check_rewards(rewards, valid)
-    mask = jnp.ones(rewards.shape, bool) if valid is None else jnp.asarray(valid, bool)
+    mask = full_mask(rewards, valid)
     chosen = READINGS[reading]
     scores = group_scores(chosen.score, ScoreInputs(rewards=rewards, valid=mask))
     return top_p(scores, rho=rho, flat=is_flat(rewards, mask), include_zero=include_zero, mass=chosen.mass)

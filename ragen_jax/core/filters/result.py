@@ -123,7 +123,7 @@ def trained_rows(result: FilterResult, valid: Array) -> Array:
     return rows if result.row_keep is None else rows & result.row_keep
 
 
-def build_result(keep: jax.Array, scores: Array, *, loss_scale: LossScale, rho: float = 1.0) -> FilterResult:
+def build_result(keep: jax.Array, scores: Array, *, loss_scale: LossScale, rho: float | None = None) -> FilterResult:
     """Fill in counts, mass and loss scale.
 
     Loss scale: "none" is 1, "linear" the kept ratio, "sqrt" its square root, "rho" the rule's own share.
@@ -132,19 +132,23 @@ def build_result(keep: jax.Array, scores: Array, *, loss_scale: LossScale, rho: 
       keep: [P] bool.
       scores: [P].
       loss_scale: one of the four names.
-      rho: the rule's share; 1 for rules without one.
+      rho: share of the mass that the rule keeps; None for rules that keep no such share.
 
     Raises:
-      ValueError: unknown loss scale.
+      ValueError: unknown loss scale, or "rho" for a rule without one.
     """
     if loss_scale not in get_args(LossScale):
         raise ValueError(f"unknown loss_scale {loss_scale!r}; use one of {', '.join(get_args(LossScale))}")
+    if loss_scale == "rho" and rho is None:
+        raise ValueError("loss_scale='rho' needs a rule that keeps a share of the mass, such as top_p; use 'linear'")
     scores = jnp.asarray(scores, jnp.float32)
     count = jnp.sum(keep.astype(jnp.int32))
     ratio = count.astype(jnp.float32) / keep.shape[0]
     total = jnp.sum(scores)
     mass = jnp.sum(jnp.where(keep, scores, 0.0)) / jnp.where(total > 0, total, 1.0)
-    scale = {"none": jnp.ones_like(ratio), "linear": ratio, "sqrt": jnp.sqrt(ratio), "rho": jnp.full_like(ratio, rho)}
+    scale = {"none": jnp.ones_like(ratio), "linear": ratio, "sqrt": jnp.sqrt(ratio)}
+    if rho is not None:
+        scale["rho"] = jnp.full_like(ratio, rho)
     return FilterResult(
         keep=keep,
         scores=scores,

@@ -36,13 +36,13 @@ def top_k(
       fraction: share of the prompts, in (0, 1].
       flat: [P] bool, prompts whose rewards are all equal; by default those with score 0.
       include_zero: let flat prompts take part.
-      loss_scale: factor on the actor loss: "none", "linear", "sqrt" or "rho" (here the fraction).
+      loss_scale: factor on the actor loss: "none", "linear" or "sqrt".
 
     Returns:
       The kept set, ties in prompt order.
 
     Raises:
-      ValueError: fraction outside (0, 1], or (outside jit) scores that are NaN or infinite.
+      ValueError: fraction outside (0, 1], loss_scale "rho", or (outside jit) scores that are NaN or infinite.
 
     >>> import jax.numpy as jnp
     >>> top_k(jnp.array([1.0, 3.0, 2.0, 0.0]), fraction=0.5).keep.tolist()
@@ -50,7 +50,7 @@ def top_k(
     """
     check_share("fraction", fraction)
     count = max(1, math.floor(fraction * scores.shape[0] + 1e-9))
-    return _keep_first(scores, count, flat, include_zero=include_zero, loss_scale=loss_scale, rho=fraction)
+    return _keep_first(scores, count, flat, include_zero=include_zero, loss_scale=loss_scale)
 
 
 def top_k_count(
@@ -78,9 +78,7 @@ def top_k_count(
     """
     if count < 1 or not float(count).is_integer():
         raise ValueError(f"count={count} must be a whole number of at least 1")
-    if loss_scale == "rho":
-        raise ValueError("loss_scale='rho' needs a rule with a share; a count has none, use 'linear'")
-    return _keep_first(scores, int(count), flat, include_zero=include_zero, loss_scale=loss_scale, rho=1.0)
+    return _keep_first(scores, int(count), flat, include_zero=include_zero, loss_scale=loss_scale)
 
 
 def fraction_rule(scores: Array, flat: Array, options: FilterOptions) -> FilterResult:
@@ -106,10 +104,10 @@ def count_rule(scores: Array, flat: Array, options: FilterOptions) -> FilterResu
 
 
 def _keep_first(
-    scores: Array, count: int, flat: Array | None, *, include_zero: bool, loss_scale: LossScale, rho: float
+    scores: Array, count: int, flat: Array | None, *, include_zero: bool, loss_scale: LossScale
 ) -> FilterResult:
     chex.assert_rank(scores, 1)
     check_scores(scores, non_negative=False)
     among = candidates(scores, flat, include_zero=include_zero)
     keep = (descending_rank(scores, among) < count) & among
-    return build_result(keep, scores, loss_scale=loss_scale, rho=rho)
+    return build_result(keep, scores, loss_scale=loss_scale)

@@ -6,7 +6,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from ragen_jax.core.checks import GROUPS, refuse_empty, refuse_non_finite
+from ragen_jax.core.checks import check_rewards
+from ragen_jax.core.masking import full_mask
 from ragen_jax.core.ranking import descending_rank
 from ragen_jax.types import Array
 
@@ -34,10 +35,8 @@ def best_and_worst(rewards: Array, *, best: int, worst: int, valid: Array | None
     group_size = rewards.shape[1]
     if best < 0 or worst < 0 or not 1 <= best + worst <= group_size:
         raise ValueError(f"best={best} and worst={worst} must be at least 0 and add up to 1 .. {group_size}")
-    refuse_empty(rewards, axes=GROUPS)
-    mask = jnp.ones(rewards.shape, bool) if valid is None else jnp.asarray(valid, bool)
-    chex.assert_equal_shape([rewards, mask])
-    refuse_non_finite("reward", rewards, valid, axes=GROUPS, fix="mark the row as not valid or mend the environment")
+    check_rewards(rewards, valid)
+    mask = full_mask(rewards, valid)
     rank = jax.vmap(descending_rank)(jnp.asarray(rewards, jnp.float32), mask)
     count = jnp.sum(mask.astype(jnp.int32), axis=1, keepdims=True)
     return mask & ((rank < best) | (rank >= count - worst))

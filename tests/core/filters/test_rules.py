@@ -107,7 +107,7 @@ def test_refusals_name_the_value():
         run("min_p", 0)
     with pytest.raises(ValueError, match=r"prompt 0 is -1.0"):
         run("min_p", 0.5, scores=np.array([-1.0, -2.0], np.float32))
-    for rule in ("min_p", "quartile", "nonzero", "top_k_count"):
+    for rule in ("min_p", "quartile", "nonzero", "top_k", "top_k_count"):
         with pytest.raises(ValueError, match="loss_scale='rho'"):
             run(rule, VALUES.get(rule, 0.5), loss_scale="rho")
     for rule in filters.FILTERS:
