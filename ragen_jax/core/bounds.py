@@ -150,13 +150,11 @@ def mutual_information(channel: Array) -> jax.Array:
     >>> float(mutual_information(jnp.array([[0.5, 0.5], [0.5, 0.5]])))
     0.0
     """
-    p = jnp.asarray(channel)
-    marginal = jnp.mean(p, axis=-2, keepdims=True)
-    return jnp.mean(jnp.sum(xlogy(p, p) - xlogy(p, jnp.broadcast_to(marginal, p.shape)), axis=-1), axis=-1)
+    return mean_divergence(channel, jnp.mean(jnp.asarray(channel), axis=-2, keepdims=True))
 
 
 def mean_divergence(channel: Array, reference: Array) -> jax.Array:
-    """``E_x KL(p(.|x) || q(.|x))`` of equally likely prompts, [...] nats; both [..., P, Z]."""
+    """``E_x KL(p(.|x) || q(.|x))`` of equally likely prompts, [...] nats; both [..., P, Z], or one q for all."""
     p, q = jnp.asarray(channel), jnp.asarray(reference)
     return jnp.mean(jnp.sum(xlogy(p, p) - xlogy(p, jnp.broadcast_to(q, p.shape)), axis=-1), axis=-1)
 

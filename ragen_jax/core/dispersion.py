@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from ragen_jax.core.checks import PROMPTS, refuse_non_finite
 from ragen_jax.core.intervals import Interval, jackknife
+from ragen_jax.core.masking import full_mask, masked_mean, masked_var
 from ragen_jax.types import Array
 
 # std(RV) / mean(RV) of the settings in RAGEN-2 Table 8, by what filtering did to success there.
@@ -43,13 +44,11 @@ def variance_dispersion(variances: Array) -> Interval:
     variances = jnp.asarray(variances, jnp.float32)
 
     def ratio(kept: jax.Array) -> jax.Array:
-        count = jnp.sum(kept)
-        mean = jnp.sum(kept * variances) / count
-        spread = jnp.sqrt(jnp.sum(kept * jnp.square(variances - mean)) / (count - 1.0))
+        mean, spread = masked_mean(variances, kept), jnp.sqrt(masked_var(variances, kept, ddof=1))
         return jnp.where(mean > 0, spread / jnp.where(mean > 0, mean, 1.0), 0.0)
 
-    everyone = jnp.ones(prompts, jnp.float32)
-    replicates = jax.lax.map(lambda left_out: ratio(everyone.at[left_out].set(0.0)), jnp.arange(prompts))
+    everyone = full_mask(variances, None)
+    replicates = jax.lax.map(lambda left_out: ratio(everyone.at[left_out].set(False)), jnp.arange(prompts))
     return jackknife(ratio(everyone), replicates)
 
 

@@ -25,8 +25,8 @@ import numpy as np
 from flax import struct
 from jax.sharding import Mesh
 
+from ragen_jax.core.advantages import leave_one_out
 from ragen_jax.core.collapse import matched_and_marginal
-from ragen_jax.core.masking import masked_mean
 from ragen_jax.core.snr import gradient_account, rv_buckets
 from ragen_jax.learner.cross_score import cross_score
 from ragen_jax.learner.score import ScoreConfig, response_log_probs
@@ -215,11 +215,8 @@ def mutual_information_gradient(params: Params, settings: UpdateConfig, pairs: R
 def _gain_weights(gain: Array, valid: Array) -> jax.Array:
     """Weights [C, G] of the log-probs: gain minus the mean of the others' gains, as a mean over prompts."""
     count = jnp.sum(valid.astype(jnp.float32), axis=1, keepdims=True)
-    centred = gain - masked_mean(gain, valid, axis=1)[:, None]
-    alone = count < 2
-    leave_one_out = centred * count / jnp.where(alone, 1.0, count - 1.0)
-    prompts = jnp.maximum(jnp.sum((~alone).astype(jnp.float32)), 1.0)
-    return jnp.where(valid & ~alone, leave_one_out / jnp.maximum(count, 1.0), 0.0) / prompts
+    prompts = jnp.maximum(jnp.sum((count > 1).astype(jnp.float32)), 1.0)
+    return leave_one_out(gain, valid) / jnp.maximum(count, 1.0) / prompts
 
 
 @functools.partial(jax.jit, static_argnums=(2, 3), donate_argnums=(0,))
