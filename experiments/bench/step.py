@@ -64,20 +64,22 @@ LEARNING_RATE = 1e-4
 STD_EPS = 1e-4  # TRL's
 
 
-def digit_prompts(length: int, tokenizer: Tokenizer, *, seed: int = 0) -> tuple[list[str], Prompts]:
+def digit_prompts(
+    length: int, tokenizer: Tokenizer, *, prompts: int = PROMPTS, seed: int = 0
+) -> tuple[list[str], Prompts]:
     """Prompts of random digits, one token each, as text and as ids."""
     rng = np.random.default_rng(seed)
-    texts = ["".join(map(str, rng.integers(0, 10, length))) for _ in range(PROMPTS)]
+    texts = ["".join(map(str, rng.integers(0, 10, length))) for _ in range(prompts)]
     tokens = np.array([tokenizer.encode(text) for text in texts], np.int32)
     return texts, Prompts(tokens, np.ones_like(tokens, bool))
 
 
 class OurStep:
-    """Our rollout and update on a fixed batch of prompts."""
+    """Our rollout and update on a fixed batch of prompts, ``new_tokens`` for each response."""
 
-    def __init__(self, params: Params, prompts: Prompts) -> None:
-        """Compile the update for the prompts' shapes."""
-        self._prompts = prompts
+    def __init__(self, params: Params, prompts: Prompts, *, new_tokens: int = NEW_TOKENS) -> None:
+        """Make the state and the update."""
+        self._prompts, self._shape = prompts, (len(prompts.tokens), GROUP, new_tokens)
         self._mesh = make_mesh(data=1)
         optimizer = adam(
             lr=LEARNING_RATE, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, grad_clip=1.0, warmup_updates=0
@@ -89,31 +91,31 @@ class OurStep:
 
     def rollout(self) -> tuple[np.ndarray, np.ndarray]:
         """Tokens and log-probs, [P * G, N] each."""
-        settings = SamplerConfig(vocab_size=SMALL.vocab_rows, stop_ids=(), max_new_tokens=NEW_TOKENS)
+        settings = SamplerConfig(vocab_size=SMALL.vocab_rows, stop_ids=(), max_new_tokens=self._shape[2])
         sampler = Sampler(self._state.params, SMALL, settings, self._mesh)
         session = sampler.begin(
             self._prompts.tokens,
             self._prompts.mask,
             group_size=GROUP,
             max_turns=1,
-            max_context=NEW_TOKENS,
+            max_context=self._shape[2],
             seed=(0, self._turn),
         )
         self._turn += 1
-        out = session.respond(np.ones(PROMPTS * GROUP, bool))
+        out = session.respond(np.ones(self._shape[0] * GROUP, bool))
         return out.tokens, out.log_probs
 
     def update(self, tokens: np.ndarray, log_probs: np.ndarray) -> dict[str, float]:
         """One update on the rewards of these tokens; its metrics."""
-        shape = (PROMPTS, GROUP, NEW_TOKENS)
+        shape = self._shape
         rewards = (tokens % 2 == 0).mean(axis=1, dtype=np.float32).reshape(shape[:2])
         spread = np.asarray(group_std(rewards))[:, None] + STD_EPS
         advantages = (rewards - np.asarray(group_mean(rewards))[:, None]) / spread
         batch = full_batch(
             self._prompts, tokens.reshape(shape), old_log_probs=log_probs.reshape(shape), advantages=advantages
         )
-        numbers = (np.int32(PROMPTS), np.float32(tokens.size), np.float32(1), np.float32(1))
-        self._state, metrics = self._update(self._state, batch, np.arange(PROMPTS, dtype=np.int32), *numbers)
+        numbers = (np.int32(shape[0]), np.float32(tokens.size), np.float32(1), np.float32(1))
+        self._state, metrics = self._update(self._state, batch, np.arange(shape[0], dtype=np.int32), *numbers)
         return {name: float(value) for name, value in jax.device_get(metrics).items()}
 
     def turn(self) -> dict[str, float]:
@@ -130,8 +132,8 @@ def compared_with_trl(params: Params, prompts: Prompts, first: Mapping[str, Any]
     from ragen_jax.learner.score import score
 
     tokens = np.array(first["completions"], np.int32)
-    old = score(params, SMALL, SCORE, prompts.tokens, prompts.mask, tokens.reshape(PROMPTS, GROUP, -1), 1)
-    ours = OurStep(params, prompts).update(tokens, np.asarray(old).reshape(tokens.shape))
+    old = score(params, SMALL, SCORE, prompts.tokens, prompts.mask, tokens.reshape(len(prompts.tokens), GROUP, -1), 1)
+    ours = OurStep(params, prompts, new_tokens=tokens.shape[1]).update(tokens, np.asarray(old).reshape(tokens.shape))
     return {
         "trl_loss_gap": abs(ours["loss/task"] - first["loss"]),
         "trl_entropy_gap_nats": abs(ours["policy/entropy_token_nats"] - first["entropy"]),
@@ -183,16 +185,18 @@ def main(argv: Sequence[str]) -> bool:
     if not any(map(installed, WORKERS)):
         raise ValueError(f"no rival is installed in {rivals_folder()}: {INSTALL}")
     core = pin_to_one_core()
-    rounds = 2 if chosen.quick else 5
+    rounds, number, new = (2, 2, 16) if chosen.quick else (5, PROMPTS, NEW_TOKENS)
     params = random_model()
     tokenizer = Tokenizer.from_folder(TINY_FOLDER)
     ratios: dict[str, float] = {}
     contests: dict[str, Any] = {}
     failures: dict[str, str] = {}
     with hugging_face_folder(SMALL, params) as folder:
-        common = {"folder": str(folder), "group": GROUP, "new_tokens": NEW_TOKENS, "never": NEVER}
+        common = {"folder": str(folder), "group": GROUP, "new_tokens": new, "never": NEVER}
         common |= {"learning_rate": LEARNING_RATE, "steps": rounds + 2, "rope_theta": SMALL.rope_theta}
-        measure = functools.partial(_measure, params=params, tokenizer=tokenizer, rounds=rounds, common=common)
+        measure = functools.partial(
+            _measure, params=params, tokenizer=tokenizer, number=number, rounds=rounds, common=common
+        )
         for name in ("trl", "tunix") if chosen.quick else ("trl", "tunix", "tunix_sampler_100", "tunix_sampler_300"):
             try:
                 measured, contests[name] = measure(name, folder)
@@ -203,7 +207,7 @@ def main(argv: Sequence[str]) -> bool:
     for name in targets.keys() - ratios.keys():
         ratios[name] = float("nan")  # written as null: a rival that did not run holds no target
     details = {
-        "shapes": "8 x 16 rows, 64 new tokens, 4 layers of width 256, V=1024, float32",
+        "shapes": f"{number} x 16 rows, {new} new tokens, 4 layers of width 256, V=1024, float32",
         "core": core,
         "rounds": rounds,
         "rivals": {name: installed(name) for name in WORKERS},
@@ -214,11 +218,11 @@ def main(argv: Sequence[str]) -> bool:
 
 
 def _measure(
-    name: str, folder: Path, *, params: Params, tokenizer: Tokenizer, rounds: int, common: dict[str, Any]
+    name: str, folder: Path, *, params: Params, tokenizer: Tokenizer, number: int, rounds: int, common: dict[str, Any]
 ) -> tuple[dict[str, float], dict[str, Any]]:
     """Ratios and details of one contest."""
     length = int(name.rpartition("_")[2]) if name.startswith("tunix_sampler") else PROMPT
-    texts, prompts = digit_prompts(length, tokenizer)
+    texts, prompts = digit_prompts(length, tokenizer, prompts=number)
     work = common | {"prompts": texts, "prompt_tokens": length, "rows": GROUP, "groups": 1}
     with contextlib.ExitStack() as stack:
         if name.startswith("tunix_sampler"):
@@ -231,7 +235,7 @@ def _measure(
             found = contest(rival, ours, rounds=rounds)
             return {f"tunix_sampler_over_ours_prompt_{length}": found.ratio("rollout")}, found.details()
         rival = stack.enter_context(Rival(name, work | {"mode": "step"}))
-        found = contest(rival, OurStep(params, prompts).turn, rounds=rounds)
+        found = contest(rival, OurStep(params, prompts, new_tokens=common["new_tokens"]).turn, rounds=rounds)
     ratios = {
         f"{name}_step_over_ours": found.ratio("rollout", "update"),
         f"{name}_rollout_over_ours": found.ratio("rollout"),
