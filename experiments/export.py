@@ -15,6 +15,7 @@ from experiments import _options
 from experiments._logging import log_to_stderr
 from experiments._main import run_main
 from experiments.evaluate import saved_step
+from ragen_jax.files import check_new
 from ragen_jax.models.convert import save_model
 from ragen_jax.models.lora import merge_adapters
 from ragen_jax.rollout.tokenizer import CHAT_TEMPLATES
@@ -58,8 +59,7 @@ def read_options(argv: Sequence[str]) -> dict[str, str]:
       ValueError: an option that is unknown, missing or cannot be used, or a folder that is not empty.
     """
     values = _options.read_options(argv, options=OPTIONS, required=("run", "to"), doc=__doc__)
-    if Path(values["to"]).exists() and any(Path(values["to"]).iterdir()):
-        raise ValueError(f"to={values['to']} is not empty: name a new folder")
+    check_new(Path(values["to"]))  # before the checkpoint is read
     return values
 
 

@@ -68,6 +68,9 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         """Refuse shapes that cannot work."""
+        for name in ("vocab_rows", "width", "layers", "heads", "kv_heads", "head_dim", "mlp_width"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be 1 or more")
         if self.heads % self.kv_heads:
             raise ValueError(f"heads={self.heads} must be a multiple of kv_heads={self.kv_heads}")
         if self.head_dim % 2:

@@ -15,16 +15,15 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
+from ragen_jax.files import check_new, new_folder
 from ragen_jax.models.config import ModelConfig
+from ragen_jax.models.generation import GENERATION, generation_fields
 from ragen_jax.models.hf_config import hf_fields, read_model_config
+from ragen_jax.models.shards import SHARD_BYTES, Shards, write_shards
 from ragen_jax.types import Array, Params
 
-INDEX = "model.safetensors.index.json"
-SINGLE = "model.safetensors"
-SHARD_BYTES = 4 * 1024**3
+DTYPES = ("float32", "bfloat16")
 # What a tokenizer needs; a saved model takes them along.
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -35,6 +34,7 @@ TOKENIZER_FILES = (
     "merges.txt",
     "added_tokens.json",
 )
+_EMBEDDING, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
 _IGNORED = ("rotary_emb.inv_freq",)  # a buffer of old checkpoints, made anew from the configuration
 
 
@@ -57,22 +57,27 @@ def load_model(
 
     Raises:
       ValueError: see ``read_model_config``; a file that is missing, cut or broken (named, with the tensor), a tensor
-        that is missing, unknown or of another shape, or an untied model without an output head.
+        that is missing, unknown, of another shape or not finite, an untied model without an output head, or a tied one
+        with a head of its own.
     """
+    _check_dtype(dtype)
     folder = Path(folder)
     config = read_model_config(folder)
-    files = _Shards(folder)
+    files = Shards(folder)
     leaves = _leaves(config)
-    _check_names(files, config, {name for leaf in leaves.values() for name in leaf.names})
+    if (
+        config.tied and _HEAD in files and _EMBEDDING not in files
+    ):  # one tensor under two names was saved under this one
+        leaves["embedding"] = leaves["embedding"]._replace(names=(_HEAD,))
+    _check_tensors(folder, files, config, leaves)
     place = place or (lambda _, stack: jnp.asarray(stack))
     params: Params = {"layers": {}}
     for path, leaf in leaves.items():
         stack = np.empty((len(leaf.names), *leaf.shape), jnp.dtype(dtype))
         for index, name in enumerate(leaf.names):
-            tensor = files.read(name)
-            if tensor.shape != leaf.there:
-                raise ValueError(f"tensor {name} has shape {tensor.shape}, model {config.name!r} needs {leaf.there}")
-            stack[index] = leaf.ours(tensor)
+            _read_into(stack[index], leaf, files, name)
+        if path == "embedding" and config.tied and _HEAD in files:
+            _check_head(stack[0], leaf, files)
         section, key = _place(params, path)
         section[key] = place(path, stack if section is not params else stack[0])
     return config, params
@@ -92,6 +97,9 @@ def save_model(
 ) -> Path:
     """Write a folder that Hugging Face loads: ``config.json``, safetensors (several above ``shard_bytes``), tokenizer.
 
+    The folder appears when it is complete; what fails leaves nothing behind. Token ids and sampling defaults that stand
+    beside the tokenizer go along, see ``models.generation``.
+
     Args:
       folder: new or empty.
       config: shapes.
@@ -100,70 +108,49 @@ def save_model(
       eos_token_id: token that ends a turn.
       pad_token_id: filling of batches.
       chat_template: Jinja text that takes the place of the tokenizer's own template.
-      dtype: of the saved tensors.
+      dtype: of the saved tensors, "float32" or "bfloat16".
       shard_bytes: largest size of one file.
 
     Returns:
       The folder.
 
     Raises:
-      ValueError: the folder holds something, or the tokenizer's folder has no ``tokenizer.json``.
+      ValueError: the folder holds something, or the tokenizer's folder has no ``tokenizer.json`` or a broken file.
+      OSError: the disk has too little room, or a file cannot be written.
     """
+    _check_dtype(dtype)
     folder, tokenizer_folder = Path(folder), Path(tokenizer_folder)
-    if folder.exists() and any(folder.iterdir()):
-        raise ValueError(f"{folder} is not empty: name a new folder")
+    check_new(folder)
     if not (tokenizer_folder / "tokenizer.json").is_file():
         raise ValueError(f"{tokenizer_folder} has no tokenizer.json to go along with the model")
-    folder.mkdir(parents=True, exist_ok=True)
-    fields = hf_fields(config, dtype=dtype, eos_token_id=eos_token_id, pad_token_id=pad_token_id)
-    (folder / "config.json").write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
-    generation = {"eos_token_id": eos_token_id, "pad_token_id": pad_token_id}
-    (folder / "generation_config.json").write_text(json.dumps(generation, indent=2) + "\n", encoding="utf-8")
-    for name in TOKENIZER_FILES:
-        if (tokenizer_folder / name).is_file():
-            shutil.copyfile(tokenizer_folder / name, folder / name)
-    if chat_template is not None:  # transformers reads this file before the template in tokenizer_config.json
-        (folder / "chat_template.jinja").write_text(chat_template, encoding="utf-8")
-    write_shards(folder, _hf_tensors(config, params, dtype), shard_bytes=shard_bytes)
+    ids, generation = generation_fields(tokenizer_folder, eos_token_id=eos_token_id, pad_token_id=pad_token_id)
+    fields = hf_fields(config, dtype=dtype, token_ids=ids)
+    copied = [name for name in TOKENIZER_FILES if (tokenizer_folder / name).is_file()]
+    needed = weight_bytes(config, dtype) + sum((tokenizer_folder / name).stat().st_size for name in copied)
+    with new_folder(folder, needed=needed) as draft:
+        (draft / "config.json").write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
+        (draft / GENERATION).write_text(json.dumps(generation, indent=2) + "\n", encoding="utf-8")
+        for name in copied:
+            shutil.copyfile(tokenizer_folder / name, draft / name)
+        if chat_template is not None:  # transformers reads this file before the template in tokenizer_config.json
+            (draft / "chat_template.jinja").write_text(chat_template, encoding="utf-8")
+        write_shards(draft, _hf_tensors(config, params, dtype), shard_bytes=shard_bytes)
     return folder
 
 
-class _Shards:
-    """The tensors of a folder by name; files are opened as they are needed."""
-
-    def __init__(self, folder: Path) -> None:
-        index = folder / INDEX
-        if index.is_file():
-            try:
-                self.where = {str(k): folder / str(v) for k, v in json.loads(index.read_text())["weight_map"].items()}
-            except (json.JSONDecodeError, KeyError, AttributeError) as error:
-                raise ValueError(f"{index} is no index of safetensors shards: {error}") from error
-        elif (folder / SINGLE).is_file():
-            with _opened(folder / SINGLE) as file:
-                self.where = dict.fromkeys(file.keys(), folder / SINGLE)
-        else:
-            raise ValueError(f"{folder} has neither {SINGLE} nor {INDEX}: download the safetensors files of the model")
-        for path in sorted(set(self.where.values())):
-            if not path.is_file():
-                raise ValueError(f"{index} names {path.name}, which is not in {folder}: download it again")
-
-    def read(self, name: str) -> np.ndarray:
-        """One tensor."""
-        path = self.where[name]
-        with _opened(path) as file:
-            try:
-                tensor: np.ndarray = file.get_tensor(name)
-            except SafetensorError as error:
-                raise ValueError(f"{path}: tensor {name} cannot be read ({error}): download the file again") from error
-        return tensor
+def weight_bytes(config: ModelConfig, dtype: str) -> int:
+    """Size of the weights of a model in ``dtype``."""
+    return config.parameter_count() * jnp.dtype(dtype).itemsize
 
 
-def _opened(path: Path) -> Any:
-    try:
-        return safe_open(path, framework="numpy")
-    except SafetensorError as error:
-        size = path.stat().st_size
-        raise ValueError(f"{path} ({size} bytes) is cut or broken ({error}): download the file again") from error
+def tensor_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Name and shape of every tensor in the files of a model."""
+    return {name: leaf.there for leaf in _leaves(config).values() for name in leaf.names}
+
+
+def _check_dtype(dtype: str) -> None:
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype={dtype!r}: use {' or '.join(DTYPES)}")
 
 
 class _Leaf(NamedTuple):
@@ -205,7 +192,7 @@ def _leaves(config: ModelConfig) -> dict[str, _Leaf]:
         return _Leaf(tuple(f"model.layers.{i}.{name}" for i in range(config.layers)), shape, matrix)
 
     leaves = {
-        "embedding": _Leaf(("model.embed_tokens.weight",), (config.vocab_rows, d)),
+        "embedding": _Leaf((_EMBEDDING,), (config.vocab_rows, d)),
         "final_norm": _Leaf(("model.norm.weight",), (d,)),
         "layers/attention_norm": layers("input_layernorm.weight", d),
         "layers/query": layers("self_attn.q_proj.weight", d, h, hd, matrix=(d, h * hd)),
@@ -218,7 +205,7 @@ def _leaves(config: ModelConfig) -> dict[str, _Leaf]:
         "layers/down": layers("mlp.down_proj.weight", f, d, matrix=(f, d)),
     }
     if not config.tied:
-        leaves["head"] = _Leaf(("lm_head.weight",), (config.vocab_rows, d))
+        leaves["head"] = _Leaf((_HEAD,), (config.vocab_rows, d))
     if config.qkv_bias:
         leaves["layers/query_bias"] = layers("self_attn.q_proj.bias", h, hd)
         leaves["layers/key_bias"] = layers("self_attn.k_proj.bias", kv, hd)
@@ -229,27 +216,60 @@ def _leaves(config: ModelConfig) -> dict[str, _Leaf]:
     return leaves
 
 
-def _check_names(files: _Shards, config: ModelConfig, names: set[str]) -> None:
-    missing = sorted(names - set(files.where))
-    if "lm_head.weight" in missing:
+def _check_tensors(folder: Path, files: Shards, config: ModelConfig, leaves: dict[str, _Leaf]) -> None:
+    """Refuse tensors that are missing, that nobody reads, or that are of another shape or type, by their headers."""
+    wanted = {name: leaf.there for leaf in leaves.values() for name in leaf.names}
+    facts = f"{config.layers} layers, biases {config.qkv_bias}, norms {config.qk_norm}"
+    hint = f"does config.json ({facts}) belong to them?"
+    missing = sorted(wanted.keys() - files.names())
+    if _HEAD in missing:
         raise ValueError(
-            "config.json says tie_word_embeddings=false but the files hold no lm_head.weight: the model would have no "
-            "output head; set tie_word_embeddings=true if the head is the embedding"
+            f"{folder}: config.json says tie_word_embeddings=false but the files hold no {_HEAD}: the model would have "
+            "no output head; set tie_word_embeddings=true if the head is the embedding"
         )
     if missing:
-        raise ValueError(f"{len(missing)} tensors are missing, first {missing[0]}: {_hint(config)}")
-    redundant = {"lm_head.weight"} if config.tied else set()  # some tied checkpoints hold the head twice
-    extra = sorted(
-        name for name in set(files.where) - names - redundant if not any(name.endswith(end) for end in _IGNORED)
-    )
+        raise ValueError(f"{folder}: {len(missing)} tensors are missing, first {missing[0]}: {hint}")
+    if config.tied and _HEAD in files:
+        wanted[_HEAD] = leaves["embedding"].there
+    extra = sorted(name for name in files.names() - wanted.keys() if not name.endswith(_IGNORED))
     if extra:
-        raise ValueError(f"{len(extra)} tensors have no place in the model, first {extra[0]}: {_hint(config)}")
+        raise ValueError(f"{folder}: {len(extra)} tensors have no place in the model, first {extra[0]}: {hint}")
+    for name, shape in wanted.items():
+        files.check(name, shape, model=config.name)
 
 
-def _hint(config: ModelConfig) -> str:
-    return (
-        f"does config.json ({config.layers} layers, biases {config.qkv_bias}, norms {config.qk_norm}) belong to them?"
+def _read_into(row: np.ndarray, leaf: _Leaf, files: Shards, name: str) -> None:
+    with np.errstate(over="ignore"):  # a number that the dtype cannot hold becomes infinite, and is refused as such
+        row[...] = leaf.ours(files.read(name))
+    if not is_finite(row):
+        raise ValueError(
+            f"{files.path(name)}: tensor {name} holds NaN or infinity in {row.dtype}: no model can be run with it; use "
+            "another checkpoint, or download the file again"
+        )
+
+
+def is_finite(array: np.ndarray) -> bool:
+    """True for float32 or bfloat16 numbers that all are finite.
+
+    Read as integers, infinity and NaN are the largest of either sign: two maxima and no copy, which costs a fraction of
+    what reading the file does.
+    """
+    infinity = np.array([np.inf, -np.inf], array.dtype)
+    signed, unsigned = (np.dtype(f"{kind}{array.itemsize}") for kind in "iu")
+    return bool(
+        array.view(signed).max() < infinity.view(signed)[0] and array.view(unsigned).max() < infinity.view(unsigned)[1]
     )
+
+
+def _check_head(embedding: np.ndarray, leaf: _Leaf, files: Shards) -> None:
+    """Refuse a tied model whose files hold an output head that is not the embedding; transformers would read it."""
+    head = np.empty_like(embedding)
+    _read_into(head, leaf, files, _HEAD)
+    if not np.array_equal(head, embedding):
+        raise ValueError(
+            f"{files.path(_HEAD)}: config.json says tie_word_embeddings=true, but {_HEAD} is not the embedding: set "
+            "tie_word_embeddings=false to use that head, or remove the tensor"
+        )
 
 
 def _place(params: Params, path: str) -> tuple[dict[str, Any], str]:
@@ -265,35 +285,3 @@ def _hf_tensors(config: ModelConfig, params: Params, dtype: str) -> Iterator[tup
         for index, name in enumerate(leaf.names):
             one = section[key][index] if section is not params else section[key]
             yield name, leaf.theirs(np.asarray(one)).astype(jnp.dtype(dtype))
-
-
-def write_shards(folder: Path, tensors: Iterator[tuple[str, np.ndarray]], *, shard_bytes: int = SHARD_BYTES) -> None:
-    """Write tensors as they come: one file where everything fits, else numbered shards and their index."""
-    shards: list[tuple[Path, list[str]]] = []
-    pending: dict[str, np.ndarray] = {}
-    size = total = 0
-
-    def flush() -> None:
-        path = folder / f"shard-{len(shards):05d}.part"
-        save_file(pending, path, metadata={"format": "pt"})
-        shards.append((path, list(pending)))
-        pending.clear()
-
-    for name, tensor in tensors:
-        if pending and size + tensor.nbytes > shard_bytes:
-            flush()
-            size = 0
-        pending[name] = tensor
-        size += tensor.nbytes
-        total += tensor.nbytes
-    flush()
-    if len(shards) == 1:
-        shards[0][0].rename(folder / SINGLE)
-        return
-    where: dict[str, str] = {}
-    for number, (path, names) in enumerate(shards, start=1):
-        final = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
-        path.rename(folder / final)
-        where |= dict.fromkeys(names, final)
-    index = {"metadata": {"total_size": total}, "weight_map": where}
-    (folder / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")

@@ -13,6 +13,7 @@ import numpy as np
 
 from ragen_jax.config.schema import Config
 from ragen_jax.core.advantages import NEEDS_CRITIC
+from ragen_jax.files import read_json_object
 from ragen_jax.models.config import ModelConfig, model_config
 from ragen_jax.models.convert import load_model
 from ragen_jax.models.hf_config import read_model_config
@@ -30,9 +31,13 @@ Place = Callable[[str, np.ndarray], Array]
 
 
 def is_hf_folder(path: str | Path) -> bool:
-    """True for a folder with the ``config.json`` of a Hugging Face model (a run folder has one of another kind)."""
+    """True for a folder with the ``config.json`` of a Hugging Face model (a run folder has one of another kind).
+
+    Raises:
+      ValueError: ``config.json`` cannot be read as JSON.
+    """
     file = Path(path) / "config.json"
-    return file.is_file() and "model_type" in json.loads(file.read_text(encoding="utf-8"))
+    return file.is_file() and "model_type" in read_json_object(file)
 
 
 def network(config: Config) -> ModelConfig:
@@ -100,9 +105,15 @@ def check_fit(config: Config, chat: ChatFormat, model: ModelConfig) -> None:
       ValueError: names both sizes.
     """
     if chat.tokenizer.vocab_size > model.vocab_rows:
+        if not is_hf_folder(config.model.init):
+            fix = "choose a larger model.preset"
+        elif config.model.tokenizer:
+            fix = "leave model.tokenizer empty to take the folder's own"
+        else:
+            fix = f"tokenizer.json and config.json of {config.model.init} do not belong together, download them again"
         raise ValueError(
             f"tokenizer {chat.tokenizer.name!r} uses {chat.tokenizer.vocab_size} ids, model {model.name!r} has "
-            f"{model.vocab_rows} rows: choose a larger model.preset"
+            f"{model.vocab_rows} rows: {fix}"
         )
     if 0 < model.max_context <= config.rollout.max_context:
         raise ValueError(

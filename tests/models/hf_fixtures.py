@@ -58,6 +58,38 @@ KINDS: dict[str, dict[str, Any]] = {
     },
 }
 
+_STRETCH = {"factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_context": 64}
+_WEAKER = LLAMA3 | {"factor": 8.0, "rope_theta": 5e5}
+# Rotary fields of a llama in more than one place, base, and stretch: as transformers reads them.
+ROPE_AS_TRANSFORMERS: dict[str, tuple[dict[str, Any], float, dict[str, Any] | None]] = {
+    "scaling_beside_default": (
+        {"rope_theta": 5e5, "rope_parameters": {"rope_type": "default", "rope_theta": 1e4}, "rope_scaling": LLAMA3},
+        5e5,
+        _STRETCH,
+    ),
+    "scaling_with_a_base": (
+        {"rope_parameters": {"rope_theta": 1e4}, "rope_scaling": LLAMA3 | {"rope_theta": 5e5}},
+        5e5,
+        _STRETCH,
+    ),
+    "two_scalings": ({"rope_theta": 5e5, "rope_parameters": _WEAKER, "rope_scaling": LLAMA3}, 5e5, _STRETCH),
+    "default_beside_scaling": (
+        {"rope_theta": 1e4, "rope_parameters": _WEAKER, "rope_scaling": {"rope_type": "default"}},
+        1e4,
+        None,
+    ),
+    "empty_scaling": (
+        {"rope_theta": 1e4, "rope_parameters": LLAMA3 | {"rope_theta": 5e5}, "rope_scaling": {}},
+        5e5,
+        _STRETCH,
+    ),
+    "context_at_the_top": (
+        {"rope_theta": 5e5, "rope_scaling": LLAMA3, "original_max_position_embeddings": 16},
+        5e5,
+        _STRETCH | {"original_context": 16},
+    ),
+}
+
 
 def tensors(fields: dict[str, Any], *, seed: int) -> dict[str, np.ndarray]:
     """Large random weights, norms and biases: with the usual small ones many faults stay unseen."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import resource
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +16,17 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
-from ragen_jax.models.config import PRESETS, RopeScaling, model_config
-from ragen_jax.models.convert import load_model, save_model
-from ragen_jax.models.hf_config import model_config_from_fields, read_model_config
+from ragen_jax.models.convert import is_finite, load_model, save_model
+from ragen_jax.models.hf_config import read_model_config
 from ragen_jax.models.transformer import init_params
 from ragen_jax.models.value_head import init_critic
 from ragen_jax.rollout.tokenizer import TINY_FOLDER
 from tests.models.hf_fixtures import (
-    BASE,
     KINDS,
-    LLAMA3,
     our_logits,
     random_checkpoint,
     some_tokens,
@@ -131,13 +134,70 @@ def test_wrong_tensors_are_named(tmp_path: Path, change: Any, sentence: str) -> 
         load_model(_spoil(random_checkpoint(tmp_path / "m", "qwen2_tied"), change))
 
 
-def test_tied_with_a_head_loads_and_untied_without_one_does_not(tmp_path: Path) -> None:
+def _add_head(change: Any) -> Any:
+    return lambda w: w.update({"lm_head.weight": change(w["model.embed_tokens.weight"])})
+
+
+def test_tied_with_the_head_again_loads_and_untied_without_one_does_not(tmp_path: Path) -> None:
     tied = random_checkpoint(tmp_path / "tied", "qwen2_tied")
-    _spoil(tied, lambda w: w.update({"lm_head.weight": w["model.embed_tokens.weight"].copy()}))
+    _spoil(tied, _add_head(np.copy))
     assert "head" not in load_model(tied)[1]
     untied = random_checkpoint(tmp_path / "untied", "qwen2_untied")
     with pytest.raises(ValueError, match=r"no lm_head\.weight"):
         load_model(_spoil(untied, lambda w: w.pop("lm_head.weight")))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda e: 2 * e, r"lm_head\.weight is not the embedding: set tie_word_embeddings=false"),
+        (lambda e: e[:3, :3].copy(), r"lm_head\.weight has shape \(3, 3\), model 'm' needs \(160, 64\)"),
+        (lambda e: e * np.nan, r"lm_head\.weight holds NaN"),
+    ],
+)
+def test_tied_with_another_head_is_refused(tmp_path: Path, change: Any, sentence: str, dtype: str) -> None:
+    tied = _spoil(random_checkpoint(tmp_path / "m", "qwen2_tied"), _add_head(change))
+    with pytest.raises(ValueError, match=sentence):
+        load_model(tied, dtype=dtype)
+
+
+def test_a_tied_embedding_may_be_saved_under_the_name_of_the_head(tmp_path: Path) -> None:
+    tied = random_checkpoint(tmp_path / "tied", "qwen2_tied")
+    before = load_model(tied)[1]
+    _spoil(tied, lambda w: w.update({"lm_head.weight": w.pop("model.embed_tokens.weight")}))
+    np.testing.assert_array_equal(load_model(tied)[1]["embedding"], before["embedding"])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e39])
+def test_weights_that_are_not_finite_are_named(tmp_path: Path, value: float, dtype: str) -> None:
+    name = "model.layers.1.mlp.up_proj.weight"
+
+    def change(weights: dict[str, np.ndarray]) -> None:
+        weights[name] = weights[name].astype(np.float64)
+        weights[name][3, 5] = value
+
+    folder = _spoil(random_checkpoint(tmp_path / "m", "qwen2_tied"), change)
+    with pytest.raises(ValueError, match=rf"model\.safetensors: tensor {name} holds NaN or infinity in {dtype}"):
+        load_model(folder, dtype=dtype)
+
+
+@given(bits=st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=8), kind=st.sampled_from(["float32", "bfloat16"]))
+@settings(max_examples=100, deadline=None)
+def test_is_finite_says_what_numpy_says(bits: list[int], kind: str) -> None:
+    size = jnp.dtype(kind).itemsize
+    numbers = (np.array(bits, np.uint64) >> (32 - 8 * size)).astype(f"u{size}").view(jnp.dtype(kind))
+    assert is_finite(numbers) == np.isfinite(numbers.astype(np.float64)).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8", "junk"])
+def test_other_dtypes_are_refused(tmp_path: Path, dtype: str) -> None:
+    folder = random_checkpoint(tmp_path / "m", "qwen2_tied")
+    with pytest.raises(ValueError, match=f"dtype='{dtype}': use float32 or bfloat16"):
+        load_model(folder, dtype=dtype)
+    with pytest.raises(ValueError, match=f"dtype='{dtype}': use float32 or bfloat16"):
+        _save(tmp_path / "saved", folder, dtype=dtype)
 
 
 def test_cut_and_missing_files_are_named(tmp_path: Path) -> None:
@@ -148,7 +208,7 @@ def test_cut_and_missing_files_are_named(tmp_path: Path) -> None:
     shards = _save(tmp_path / "shards", random_checkpoint(tmp_path / "whole", "qwen2_tied"), shard_bytes=50_000)
     gone = sorted(shards.glob("model-*"))[1]
     gone.unlink()
-    with pytest.raises(ValueError, match=f"names {gone.name}, which is not in"):
+    with pytest.raises(ValueError, match=f"names '{gone.name}', which is no file of"):
         load_model(shards)
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -159,63 +219,12 @@ def test_cut_and_missing_files_are_named(tmp_path: Path) -> None:
         load_model(empty)
 
 
-@pytest.mark.parametrize(
-    ("fields", "sentence"),
-    [
-        ({"model_type": "qwen"}, "did you mean 'qwen2'|did you mean 'qwen3'"),
-        ({"model_type": "mamba"}, "unknown model_type 'mamba'"),
-        ({"rope_theta": None}, "no rope_theta"),
-        ({"hidden_size": None}, "no hidden_size"),
-        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "rotary scaling 'yarn'"),
-        ({"rope_scaling": {"rope_type": "llama3", "factor": 4.0}}, "lacks 'low_freq_factor'"),
-        ({"model_type": "llama", "mlp_bias": True}, "mlp_bias=true"),
-        ({"use_sliding_window": True, "sliding_window": 1024}, "use_sliding_window"),
-        ({"hidden_act": "gelu"}, "hidden_act='gelu'"),
-        ({"quantization_config": {"bits": 4}}, "quantised"),
-    ],
-)
-def test_what_the_decoder_does_not_have_is_refused(fields: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        model_config_from_fields(BASE | {"model_type": "qwen2"} | fields, name="m", source="config.json")
-
-
-def test_both_spellings_of_the_rotary_fields() -> None:
-    llama = BASE | {"model_type": "llama"}
-    old = model_config_from_fields(llama | {"rope_theta": 5e5, "rope_scaling": LLAMA3}, name="m", source="-")
-    new = model_config_from_fields(
-        {key: value for key, value in llama.items() if key != "rope_theta"}
-        | {"rope_parameters": LLAMA3 | {"rope_theta": 5e5}},
-        name="m",
-        source="-",
-    )
-    older = model_config_from_fields(
-        llama
-        | {
-            "rope_theta": 5e5,
-            "rope_scaling": {"type": "llama3", **{k: v for k, v in LLAMA3.items() if k != "rope_type"}},
-        },
-        name="m",
-        source="-",
-    )
-    assert old == new == older
-    assert old.rope_scaling == RopeScaling(factor=32.0, low_freq_factor=1.0, high_freq_factor=4.0, original_context=64)
-
-
-@pytest.mark.parametrize(
-    ("name", "billions"),
-    [
-        ("qwen2.5-0.5b", 0.494),
-        ("qwen2.5-1.5b", 1.544),
-        ("qwen2.5-3b", 3.086),
-        ("qwen2.5-7b", 7.616),
-        ("qwen2.5-14b", 14.770),
-        ("llama-3.2-1b", 1.236),
-        ("llama-3.2-3b", 3.213),
-    ],
-)
-def test_presets_have_the_published_sizes(name: str, billions: float) -> None:
-    assert model_config(name).parameter_count() / 1e9 == pytest.approx(billions, abs=1e-3)
-    assert PRESETS[name].max_context > 0
+def test_a_critic_begins_from_a_copy_of_the_policy(tmp_path: Path) -> None:
+    config, params = load_model(random_checkpoint(tmp_path / "m", "qwen2_tied"))
+    critic = init_critic(config, jax.random.key(0), decoder=params)
+    np.testing.assert_array_equal(critic["decoder"]["embedding"], params["embedding"])
+    assert critic["decoder"]["embedding"] is not params["embedding"]
+    assert not critic["value"]["weight"].any()
 
 
 def test_a_full_folder_is_not_written_over(tmp_path: Path) -> None:
@@ -224,9 +233,50 @@ def test_a_full_folder_is_not_written_over(tmp_path: Path) -> None:
         _save(source, source)
 
 
-def test_a_critic_begins_from_a_copy_of_the_policy(tmp_path: Path) -> None:
-    config, params = load_model(random_checkpoint(tmp_path / "m", "qwen2_tied"))
-    critic = init_critic(config, jax.random.key(0), decoder=params)
-    np.testing.assert_array_equal(critic["decoder"]["embedding"], params["embedding"])
-    assert critic["decoder"]["embedding"] is not params["embedding"]
-    assert not critic["value"]["weight"].any()
+@contextlib.contextmanager
+def _largest_file(size: int) -> Iterator[None]:
+    """Files of this process cannot grow beyond ``size``: writing fails as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_disk_that_fills_up_leaves_nothing_and_the_same_call_works_again(tmp_path: Path) -> None:
+    source = random_checkpoint(tmp_path / "source", "qwen2_tied")
+    with _largest_file(300_000), pytest.raises(OSError, match="cannot be written") as error:
+        _save(tmp_path / "saved", source)
+    assert isinstance(error.value.filename, str)
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+    assert load_model(_save(tmp_path / "saved", source))[0].layers == 3
+
+
+def test_too_little_room_is_said_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = random_checkpoint(tmp_path / "source", "qwen2_tied")
+    config, _ = load_model(source)
+    size = 4 * config.parameter_count() + sum(path.stat().st_size for path in TINY_FOLDER.glob("*.json"))
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=size - 1))
+    with pytest.raises(OSError, match=f"needs {size} bytes, the disk has {size - 1} free"):
+        _save(tmp_path / "saved", source)
+    assert not (tmp_path / "saved").exists()
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=size))
+    assert _save(tmp_path / "saved", source).is_dir()
+
+
+def test_a_folder_from_hugging_face_that_goes_back_keeps_its_ids_and_defaults(tmp_path: Path) -> None:
+    source = random_checkpoint(tmp_path / "source", "qwen2_tied")
+    shutil.copytree(TINY_FOLDER, source, dirs_exist_ok=True)
+    fields = json.loads((source / "config.json").read_text()) | {"bos_token_id": 5, "eos_token_id": [7, 8]}
+    (source / "config.json").write_text(json.dumps(fields))
+    defaults = {"bos_token_id": 5, "pad_token_id": 9, "eos_token_id": [7, 8, 1], "temperature": 0.7, "top_k": 20}
+    (source / "generation_config.json").write_text(json.dumps(defaults))
+    config, params = load_model(source)
+    saved = source
+    for name in ("once", "twice"):
+        saved = save_model(tmp_path / name, config, params, tokenizer_folder=saved, eos_token_id=1, pad_token_id=0)
+    assert json.loads((saved / "generation_config.json").read_text()) == defaults
+    written = json.loads((saved / "config.json").read_text())
+    assert (written["bos_token_id"], written["eos_token_id"], written["pad_token_id"]) == (5, [1, 7, 8], 0)

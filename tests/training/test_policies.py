@@ -132,8 +132,34 @@ def test_a_tokenizer_larger_than_the_embedding_is_refused(tmp_path: Path) -> Non
     folder = _hf_folder(tmp_path / "hf")
     fields = json.loads((folder / "config.json").read_text()) | {"vocab_size": 500}
     write_checkpoint(folder, fields, tensors(fields, seed=1))
-    with pytest.raises(ValueError, match="uses 512 ids, model 'hf' has 500 rows"):
+    with pytest.raises(ValueError, match=r"uses 512 ids, model 'hf' has 500 rows: .* do not belong together"):
         build(_config(folder))
+    with pytest.raises(ValueError, match=r"500 rows: leave model\.tokenizer empty to take the folder's own"):
+        build(_config(folder, tokenizer=str(TINY_FOLDER)))
+
+
+@pytest.mark.parametrize(("content", "sentence"), [(b"{", "is not JSON"), (b"\xff", "is no text in UTF-8")])
+def test_a_broken_config_of_the_folder_is_named(tmp_path: Path, content: bytes, sentence: str) -> None:
+    folder = _hf_folder(tmp_path / "hf")
+    (folder / "config.json").write_bytes(content)
+    with pytest.raises(ValueError, match=rf"config\.json {sentence}"):
+        build(_config(folder))
+
+
+def test_an_export_keeps_ids_and_defaults_of_the_folder_and_the_sampler_its_stops(tmp_path: Path) -> None:
+    folder = _hf_folder(tmp_path / "hf")
+    fields = json.loads((folder / "config.json").read_text()) | {"bos_token_id": 5, "eos_token_id": [507, 505]}
+    (folder / "config.json").write_text(json.dumps(fields))
+    defaults = {"bos_token_id": 5, "eos_token_id": [505, 507], "pad_token_id": 505, "temperature": 0.6}
+    (folder / "generation_config.json").write_text(json.dumps(defaults))
+    config = dataclasses.replace(_config(folder), folder=str(tmp_path / "run"), steps=1)
+    train(config, writers=())
+    export.main([f"run={tmp_path / 'run'}", f"to={tmp_path / 'exported'}"])
+    assert json.loads((tmp_path / "exported" / "generation_config.json").read_text()) == defaults
+    written = json.loads((tmp_path / "exported" / "config.json").read_text())
+    assert (written["bos_token_id"], written["eos_token_id"]) == (5, [507, 505])
+    before, after = (chat_format(_config(tmp_path / name)).tokenizer for name in ("hf", "exported"))
+    assert (after.stop_ids, after.end_of_turn_id) == (before.stop_ids, before.end_of_turn_id)
 
 
 @pytest.mark.parametrize(
