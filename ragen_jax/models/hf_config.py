@@ -129,6 +129,7 @@ def hf_fields(config: ModelConfig, *, dtype: str, token_ids: Mapping[str, Any]) 
         "use_sliding_window": False,
         "dtype": dtype,
         "torch_dtype": dtype,
+        "bos_token_id": None,  # without the field, transformers takes 1 for a llama
         **token_ids,
     }
 

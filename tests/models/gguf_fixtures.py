@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,45 +18,64 @@ TEMPLATE = (
 )
 
 
-def write_gguf(path: Path, *, architecture: str = "llama", pre: str = "smollm", seed: int = 0) -> Path:
-    """Random float32 weights in the layout of a llama GGUF file."""
+def write_gguf(
+    path: Path,
+    *,
+    architecture: str = "llama",
+    header: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, tuple[int, ...] | None] | None = None,
+    seed: int = 0,
+) -> Path:
+    """Random float32 weights in the layout of a llama GGUF file.
+
+    ``header`` changes values by the writer's methods without "add_", ``shapes`` those of tensors; None leaves one out.
+    """
     from gguf import GGUFWriter, TokenType
 
     rng = np.random.default_rng(seed)
     writer = GGUFWriter(path, architecture)
-    writer.add_block_count(LAYERS)
-    writer.add_context_length(512)
-    writer.add_embedding_length(WIDTH)
-    writer.add_feed_forward_length(MLP)
-    writer.add_head_count(HEADS)
-    writer.add_head_count_kv(KV)
-    writer.add_rope_freq_base(10_000.0)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(pre)
-    writer.add_token_list(TOKENS)
-    writer.add_token_types([TokenType.CONTROL] * 3 + [TokenType.NORMAL] * (len(TOKENS) - 3))
-    writer.add_token_merges(MERGES)
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
-    writer.add_pad_token_id(2)
-    writer.add_chat_template(TEMPLATE)
-
-    def add(name: str, *shape: int, mean: float = 0.0) -> None:
-        writer.add_tensor(name, (mean + 0.2 * rng.standard_normal(shape)).astype(np.float32))
-
-    add("token_embd.weight", len(TOKENS), WIDTH)
-    add("output_norm.weight", WIDTH, mean=1.0)
+    fields = {
+        "block_count": LAYERS,
+        "context_length": 512,
+        "embedding_length": WIDTH,
+        "feed_forward_length": MLP,
+        "head_count": HEADS,
+        "head_count_kv": KV,
+        "rope_freq_base": 10_000.0,
+        "layer_norm_rms_eps": 1e-5,
+        "tokenizer_model": "gpt2",
+        "tokenizer_pre": "smollm",
+        "token_list": TOKENS,
+        "token_types": [TokenType.CONTROL] * 3 + [TokenType.NORMAL] * (len(TOKENS) - 3),
+        "token_merges": MERGES,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "pad_token_id": 2,
+        "chat_template": TEMPLATE,
+    }
+    for name, value in (fields | dict(header or {})).items():
+        if value is not None:
+            getattr(writer, f"add_{name}")(value)
+    tensors: dict[str, tuple[int, ...] | None] = {
+        "token_embd.weight": (len(TOKENS), WIDTH),
+        "output_norm.weight": (WIDTH,),
+    }
     for layer in range(LAYERS):
-        add(f"blk.{layer}.attn_norm.weight", WIDTH, mean=1.0)
-        add(f"blk.{layer}.attn_q.weight", HEADS * HD, WIDTH)
-        add(f"blk.{layer}.attn_k.weight", KV * HD, WIDTH)
-        add(f"blk.{layer}.attn_v.weight", KV * HD, WIDTH)
-        add(f"blk.{layer}.attn_output.weight", WIDTH, HEADS * HD)
-        add(f"blk.{layer}.ffn_norm.weight", WIDTH, mean=1.0)
-        add(f"blk.{layer}.ffn_gate.weight", MLP, WIDTH)
-        add(f"blk.{layer}.ffn_up.weight", MLP, WIDTH)
-        add(f"blk.{layer}.ffn_down.weight", WIDTH, MLP)
+        tensors |= {
+            f"blk.{layer}.attn_norm.weight": (WIDTH,),
+            f"blk.{layer}.attn_q.weight": (HEADS * HD, WIDTH),
+            f"blk.{layer}.attn_k.weight": (KV * HD, WIDTH),
+            f"blk.{layer}.attn_v.weight": (KV * HD, WIDTH),
+            f"blk.{layer}.attn_output.weight": (WIDTH, HEADS * HD),
+            f"blk.{layer}.ffn_norm.weight": (WIDTH,),
+            f"blk.{layer}.ffn_gate.weight": (MLP, WIDTH),
+            f"blk.{layer}.ffn_up.weight": (MLP, WIDTH),
+            f"blk.{layer}.ffn_down.weight": (WIDTH, MLP),
+        }
+    for name, shape in (tensors | dict(shapes or {})).items():
+        if shape is not None:
+            mean = 1.0 if name.endswith("norm.weight") else 0.0
+            writer.add_tensor(name, (mean + 0.2 * rng.standard_normal(shape)).astype(np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

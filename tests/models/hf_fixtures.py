@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import resource
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +166,14 @@ def our_logits(
         hidden = continuation_pass(params, config, cache, jnp.asarray(tokens[:, None, prompt:]))[:, 0]
         states = jnp.concatenate([cache.last_hidden[:, None], hidden], axis=1)
         return np.asarray(logits(params, config, states, vocab_size=config.vocab_rows))
+
+
+@contextlib.contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """Files of this process cannot grow beyond ``size``: writing fails as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-import resource
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +24,7 @@ from ragen_jax.models.value_head import init_critic
 from ragen_jax.rollout.tokenizer import TINY_FOLDER
 from tests.models.hf_fixtures import (
     KINDS,
+    largest_file,
     our_logits,
     random_checkpoint,
     some_tokens,
@@ -233,20 +231,9 @@ def test_a_full_folder_is_not_written_over(tmp_path: Path) -> None:
         _save(source, source)
 
 
-@contextlib.contextmanager
-def _largest_file(size: int) -> Iterator[None]:
-    """Files of this process cannot grow beyond ``size``: writing fails as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
 def test_a_disk_that_fills_up_leaves_nothing_and_the_same_call_works_again(tmp_path: Path) -> None:
     source = random_checkpoint(tmp_path / "source", "qwen2_tied")
-    with _largest_file(300_000), pytest.raises(OSError, match="cannot be written") as error:
+    with largest_file(300_000), pytest.raises(OSError, match="cannot be written") as error:
         _save(tmp_path / "saved", source)
     assert isinstance(error.value.filename, str)
     assert [path.name for path in tmp_path.iterdir()] == ["source"]

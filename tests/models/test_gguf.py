@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from ragen_jax.models.gguf import gguf_to_folder, halves
 from ragen_jax.rollout.prompting import ChatFormat
 from ragen_jax.rollout.tokenizer import Tokenizer
 from tests.models.gguf_fixtures import HD, HEADS, TOKENS, numpy_logits, read_gguf, write_gguf
-from tests.models.hf_fixtures import our_logits
+from tests.models.hf_fixtures import largest_file, our_logits
 
 pytest.importorskip("gguf", reason="needs the extra realmodel")
 
@@ -64,14 +66,58 @@ def test_the_tokenizer_is_rebuilt(folder: Path) -> None:
     assert ChatFormat(tokenizer).first_text("", "hell").endswith("<|im_start|>assistant\n<think>")
 
 
+def test_ids_go_along(folder: Path) -> None:
+    ids = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2}
+    assert json.loads((folder / "generation_config.json").read_text()) == ids
+    assert ids.items() <= json.loads((folder / "config.json").read_text()).items()
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
-    [({"architecture": "mamba"}, "architecture 'mamba'"), ({"pre": "tekken"}, r"kind \('gpt2', 'tekken'\)")],
+    [
+        ({"architecture": "mamba"}, "architecture 'mamba'"),
+        ({"header": {"tokenizer_pre": "tekken"}}, r"kind \('gpt2', 'tekken'\)"),
+        ({"header": {"head_count": None}}, r"llama\.attention\.head_count must be int, found no such field"),
+        ({"header": {"head_count_kv": [2, 2]}}, r"head_count_kv must be int, found '\[2, 2\]'"),
+        ({"header": {"head_count_kv": 3}}, r"m\.gguf: heads=4 must be a multiple of kv_heads=3"),
+        ({"header": {"rope_dimension_count": 4}}, r"rope\.dimension_count=4 is not supported, only .* 8"),
+        ({"header": {"value_length": 4}}, r"attention\.value_length=4 is not supported"),
+        ({"header": {"eos_token_id": 500}}, r"eos_token_id=500 is none of the \d+ tokens"),
+        ({"header": {"chat_template": None}}, r"tokenizer\.chat_template must be str"),
+        ({"header": {"token_merges": ["h e", "x y"]}}, r"broken tokenizer .*first merge without a token: \('x', 'y'\)"),
+        ({"header": {"token_merges": ["h"]}}, r"broken tokenizer .*\('h',\)"),
+        ({"header": {"token_types": [3]}}, "broken tokenizer .*, 1 token types"),
+        (
+            {"shapes": {"blk.1.attn_q.weight": None}},
+            r"1 tensors are missing, first model\.layers\.1\.self_attn\.q_proj",
+        ),
+        ({"shapes": {"blk.0.attn_v.bias": (16,)}}, r"tensor blk\.0\.attn_v\.bias has no place"),
+        ({"shapes": {"rope_freqs.weight": (4,)}}, r"tensor rope_freqs\.weight has no place"),
+        ({"shapes": {"blk.2.attn_norm.weight": (32,)}}, r"tensor blk\.2\.attn_norm\.weight has no place"),
+        (
+            {"shapes": {"blk.0.attn_v.weight": (8, 32)}},
+            r"attn_v\.weight has shape \(8, 32\), its header needs \(16, 32\)",
+        ),
+    ],
 )
-def test_other_files_are_refused(tmp_path: Path, options: dict[str, str], sentence: str) -> None:
+def test_other_files_are_refused(tmp_path: Path, options: dict[str, Any], sentence: str) -> None:
     file = write_gguf(tmp_path / "m.gguf", **options)
     with pytest.raises(ValueError, match=sentence):
         gguf_to_folder(file, tmp_path / "folder")
+    assert [path.name for path in tmp_path.iterdir()] == ["m.gguf"]
+
+
+def test_a_disk_that_fills_up_leaves_nothing_and_the_same_call_works_again(tmp_path: Path, gguf_file: Path) -> None:
+    with largest_file(40_000), pytest.raises(OSError, match="cannot be written"):
+        gguf_to_folder(gguf_file, tmp_path / "folder")
+    assert list(tmp_path.iterdir()) == []
+    assert (gguf_to_folder(gguf_file, tmp_path / "folder") / "model.safetensors").stat().st_size > 40_000
+
+
+def test_a_full_folder_is_refused_before_the_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "there").write_text("x")
+    with pytest.raises(ValueError, match="is not empty: name a new folder"):
+        gguf_to_folder(tmp_path / "none.gguf", tmp_path)
 
 
 def test_broken_and_missing_files_are_refused(tmp_path: Path, gguf_file: Path) -> None:

@@ -120,7 +120,7 @@ def test_a_broken_file_is_named(tmp_path: Path, content: bytes, sentence: str) -
 def test_written_fields_are_read_as_the_same_shapes(kind: str) -> None:
     config = _config(KINDS[kind])
     fields = hf_fields(config, dtype="float32", token_ids={"eos_token_id": [1, 2], "pad_token_id": 0})
-    assert fields["eos_token_id"] == [1, 2]
+    assert (fields["bos_token_id"], fields["eos_token_id"], fields["pad_token_id"]) == (None, [1, 2], 0)
     assert _config(json.loads(json.dumps(fields))) == config
 
 

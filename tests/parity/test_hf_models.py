@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,16 @@ from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.convert import load_model, save_model
 from ragen_jax.rollout.tokenizer import TINY_FOLDER
 from ragen_jax.types import Params
-from tests.models.hf_fixtures import KINDS, our_logits, random_checkpoint, some_tokens
+from tests.models.hf_fixtures import (
+    KINDS,
+    LLAMA3,
+    ROPE_AS_TRANSFORMERS,
+    our_logits,
+    random_checkpoint,
+    some_tokens,
+    tensors,
+    write_checkpoint,
+)
 
 torch = pytest.importorskip("torch", reason="needs the extra parity")
 pytestmark = pytest.mark.parity
@@ -115,3 +125,68 @@ def test_a_saved_model_loads_in_transformers(tmp_path: Path, kind: str) -> None:
     np.testing.assert_array_equal(
         _torch_logits(_torch_model(saved), tokens), _torch_logits(_torch_model(folder), tokens)
     )
+
+
+def _both(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Our logits of a folder, and those of transformers."""
+    config, params = load_model(folder)
+    tokens = some_tokens()
+    return our_logits(config, params, tokens, prompt=PROMPT), _torch_logits(_torch_model(folder), tokens)
+
+
+@pytest.mark.parametrize("name", sorted(ROPE_AS_TRANSFORMERS))
+def test_rotary_fields_in_two_places_count_as_in_transformers(tmp_path: Path, name: str) -> None:
+    fields = KINDS["llama3_scaled"] | {"rope_theta": None, "rope_scaling": None}
+    fields = {key: value for key, value in fields.items() if value is not None} | ROPE_AS_TRANSFORMERS[name][0]
+    assert _gap(*_both(write_checkpoint(tmp_path / name, fields, tensors(fields, seed=0)))) < FP32
+
+
+def test_a_base_that_does_not_count_is_refused_and_is_not_what_transformers_reads(tmp_path: Path) -> None:
+    written = KINDS["llama3_scaled"]
+    fields = {key: value for key, value in written.items() if key != "rope_theta"}
+    fields |= {"rope_parameters": {"rope_theta": written["rope_theta"]}, "rope_scaling": LLAMA3}
+    weights = tensors(written, seed=0)
+    split = write_checkpoint(tmp_path / "split", fields, weights)
+    with pytest.raises(ValueError, match="no rope_theta"):
+        load_model(split)
+    together = _torch_model(write_checkpoint(tmp_path / "together", written, weights))
+    assert _gap(_torch_logits(_torch_model(split), some_tokens()), _torch_logits(together, some_tokens())) > 100 * FP32
+
+
+def test_a_tied_model_with_a_head_of_its_own_is_refused_as_transformers_reads_the_head(tmp_path: Path) -> None:
+    fields = KINDS["qwen2_tied"]
+    weights = tensors(fields, seed=0)
+    weights["lm_head.weight"] = np.random.default_rng(5).permutation(weights["model.embed_tokens.weight"])
+    folder = write_checkpoint(tmp_path / "m", fields, weights)
+    with pytest.raises(ValueError, match="set tie_word_embeddings=false"):
+        load_model(folder)
+    theirs = _torch_logits(_torch_model(folder), some_tokens())
+    untied = write_checkpoint(tmp_path / "untied", fields | {"tie_word_embeddings": False}, weights)  # the fix
+    config, params = load_model(untied)
+    assert _gap(our_logits(config, params, some_tokens(), prompt=PROMPT), theirs) < FP32
+
+
+def test_a_tied_tensor_under_the_name_of_the_head_is_the_embedding(tmp_path: Path) -> None:
+    weights = tensors(KINDS["qwen2_tied"], seed=0)
+    weights["lm_head.weight"] = weights.pop("model.embed_tokens.weight")
+    assert _gap(*_both(write_checkpoint(tmp_path / "m", KINDS["qwen2_tied"], weights))) < FP32
+
+
+def test_one_file_counts_before_an_index_beside_it(tmp_path: Path) -> None:
+    config, params = load_model(random_checkpoint(tmp_path / "other", "qwen2_tied", seed=7))
+    folder = save_model(
+        tmp_path / "m",
+        config,
+        params,
+        tokenizer_folder=TINY_FOLDER,
+        eos_token_id=1,
+        pad_token_id=0,
+        shard_bytes=100_000,
+    )
+    sharded, _ = _both(folder)
+    shutil.copyfile(
+        random_checkpoint(tmp_path / "one", "qwen2_tied") / "model.safetensors", folder / "model.safetensors"
+    )
+    ours, theirs = _both(folder)
+    assert _gap(ours, theirs) < FP32
+    assert _gap(ours, sharded) > 100 * FP32
