@@ -65,9 +65,8 @@ def load_model(
     config = read_model_config(folder)
     files = Shards(folder)
     leaves = _leaves(config)
-    if (
-        config.tied and _HEAD in files and _EMBEDDING not in files
-    ):  # one tensor under two names was saved under this one
+    # A tensor of two names may have been saved under this one.
+    if config.tied and _HEAD in files and _EMBEDDING not in files:
         leaves["embedding"] = leaves["embedding"]._replace(names=(_HEAD,))
     _check_tensors(folder, files, config, leaves)
     place = place or (lambda _, stack: jnp.asarray(stack))
