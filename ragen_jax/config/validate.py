@@ -82,8 +82,6 @@ _AT_LEAST = {
 _LARGEST_SEED = 2**31 - 1
 _ABOVE_ZERO = (
     "env.step_timeout_s",
-    "rollout.temperature",
-    "validation.temperature",
     "optim.lr",
     "optim.critic_lr",
     "optim.eps",
@@ -165,6 +163,20 @@ def _numbers(config: Config) -> Iterator[str]:
     for key in _BELOW_ONE:
         if not 0 <= values[key] < 1:
             yield f"{key}={values[key]} must be 0 or more and below 1"
+
+
+def _temperatures(config: Config) -> Iterator[str]:
+    from ragen_jax.sampling.sampler import LEAST_TEMPERATURE
+
+    for key, value in (
+        ("rollout.temperature", config.rollout.temperature),
+        ("validation.temperature", config.validation.temperature),
+    ):
+        if value < LEAST_TEMPERATURE:
+            yield (
+                f"{key}={value} is too small: logits divided by it leave no precise log-probs; use "
+                f"{LEAST_TEMPERATURE} or more"
+            )
 
 
 def _environment(config: Config) -> Iterator[str]:
@@ -395,6 +407,7 @@ def _probe(config: Config) -> Iterator[str]:
 
 _RULES: tuple[Callable[[Config], Iterator[str]], ...] = (
     _numbers,
+    _temperatures,
     _environment,
     _seeds,
     _rollout,

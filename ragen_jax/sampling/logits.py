@@ -2,46 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import chex
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-BISECTIONS = 24
+HALVINGS = 30  # the bits of 1.0 are below 2^30
 
 
 def truncate(probabilities: Array, *, top_p: float, top_k: int) -> Array:
     """Zero the tokens outside the nucleus and outside the k likeliest.
 
-    The cut is a probability threshold found by bisection: the largest one whose tokens still hold mass ``top_p``
-    (number at least ``top_k``). Tokens that tie at the cut all stay.
+    The cut is the largest probability whose tokens, and all likelier ones, still hold mass ``top_p`` (number at least
+    ``top_k``). Tokens that tie at the cut all stay. With both, ``top_p`` is a share of the mass that ``top_k`` left.
 
     Args:
-      probabilities: [..., V], each row sums to 1.
+      probabilities: [..., V] float32, each row sums to 1.
       top_p: mass to keep, 1 = all.
       top_k: number to keep, 0 = all.
 
     Returns:
       [..., V], not renormalised.
     """
+    chex.assert_type(probabilities, jnp.float32)
     out = probabilities
     if top_k > 0:
-        out = _keep(out, lambda kept: (kept > 0).sum(-1) >= top_k)
+        out = _keep(out, lambda kept: kept.sum(-1) >= top_k)
     if top_p < 1:
-        total = out.sum(-1)
-        out = _keep(out, lambda kept: kept.sum(-1) >= top_p * total)
+        left, total = out, out.sum(-1)
+        out = _keep(left, lambda kept: jnp.where(kept, left, 0).sum(-1) >= top_p * total)
     return out
 
 
-def _keep(probabilities: Array, enough) -> Array:
+def _keep(probabilities: Array, enough: Callable[[Array], Array]) -> Array:
+    """Zero what is below the largest cut that leaves enough.
+
+    Read as whole numbers, the bits of floats that are not negative are ordered as the floats are. Halving their range
+    therefore ends at one value exactly, however far the probabilities lie apart.
+
+    Args:
+      probabilities: [..., V] float32 in [0, 1].
+      enough: from the mask of kept tokens [..., V] to bool [...].
+    """
+    bits = jax.lax.bitcast_convert_type(probabilities, jnp.int32)
+
     def halve(_: int, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
-        low, high = bounds
-        middle = (low + high) / 2
-        good = enough(jnp.where(probabilities >= middle[..., None], probabilities, 0))
+        low, high = bounds  # the cut lies in [low, high)
+        middle = low + (high - low) // 2
+        good = enough(bits >= middle[..., None])
         return jnp.where(good, middle, low), jnp.where(good, high, middle)
 
-    top = probabilities.max(-1)
-    low, _ = jax.lax.fori_loop(0, BISECTIONS, halve, (jnp.zeros_like(top), top * 1.000001))
-    return jnp.where(probabilities >= low[..., None], probabilities, 0)
+    top = bits.max(-1)
+    low, _ = jax.lax.fori_loop(0, HALVINGS, halve, (jnp.zeros_like(top), top + 1))
+    return jnp.where(bits >= low[..., None], probabilities, 0)
 
 
 def draw(probabilities: Array, uniform: Array) -> Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +25,12 @@ from ragen_jax.models.transformer import cached_pass, prompt_pass
 from ragen_jax.sampling.logits import draw, truncate
 from ragen_jax.types import Params, Responses
 
+LEAST_TEMPERATURE = 1e-3  # below it, rounding of the logits moves a log-prob by more than 0.001 nats
+
+# On a CPU, XLA orders operations breadth first: every layer's weights were sliced from their stack, a second copy of
+# the parameters, before the first layer ran. This order takes a slice when it is used. Other devices do not read it.
+_ORDER = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SamplerConfig:
@@ -33,11 +40,14 @@ class SamplerConfig:
       vocab_size: ids below this can be drawn.
       stop_ids: tokens that end a turn.
       max_new_tokens: N, tokens per turn.
-      temperature: divides the logits; 0 takes the likeliest token.
+      temperature: divides the logits, ``LEAST_TEMPERATURE`` or more; 0 takes the likeliest token.
       top_p: nucleus mass, 1 = off.
       top_k: likeliest tokens, 0 = off.
       dtype: of activations and caches.
-      observation_room: slots set aside for each observation; more are added when one is longer.
+      observation_room: slots set aside for each observation; more are added when they do not suffice.
+
+    Raises:
+      ValueError: a value outside its range.
     """
 
     vocab_size: int
@@ -49,6 +59,29 @@ class SamplerConfig:
     dtype: str = "float32"
     observation_room: int = 16
 
+    def __post_init__(self) -> None:
+        """Refuse what no program can be made of."""
+        for name, least in (("vocab_size", 1), ("max_new_tokens", 1), ("top_k", 0), ("observation_room", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}={getattr(self, name)} is too small; use {least} or more")
+        if self.temperature != 0 and not LEAST_TEMPERATURE <= self.temperature < math.inf:
+            raise ValueError(
+                f"temperature={self.temperature} must be a number from {LEAST_TEMPERATURE} on; 0 takes the likeliest "
+                "token"
+            )
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p={self.top_p} must be above 0 and at most 1; 1 switches it off")
+
+
+def row_capacity(*, max_turns: int, max_new_tokens: int, observation_room: int, max_context: int) -> int:
+    """Slots that the row cache of a session begins with.
+
+    Every turn of full length and an observation after each but the last, or ``max_context`` if that is less. Rows share
+    their slots, so a turn takes as many as its longest reply: where replies differ in length, or observations are
+    longer than ``observation_room``, the session doubles its cache.
+    """
+    return min(max_turns * max_new_tokens + (max_turns - 1) * observation_room, max_context)
+
 
 @functools.partial(jax.jit, static_argnums=(1, 4, 5, 6))
 def prefill(
@@ -59,7 +92,7 @@ def prefill(
     return prompts, empty_rows(config, prompts, group_size=group_size, capacity=capacity)
 
 
-@functools.partial(jax.jit, static_argnums=(1,), donate_argnums=(3,))
+@functools.partial(jax.jit, static_argnums=(1,), donate_argnums=(3,), compiler_options=_ORDER)
 def extend(
     params: Params, config: ModelConfig, prompts: PromptCache, rows: RowCache, tokens: Array, mask: Array
 ) -> RowCache:
@@ -67,7 +100,7 @@ def extend(
     return cached_pass(params, config, prompts, rows, tokens, mask)
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2), donate_argnums=(4,))
+@functools.partial(jax.jit, static_argnums=(1, 2), donate_argnums=(4,), compiler_options=_ORDER)
 def decode(
     params: Params,
     config: ModelConfig,
@@ -147,19 +180,17 @@ class SamplerSession:
         prompt_mask: np.ndarray,
         *,
         group_size: int,
-        max_turns: int,
+        capacity: int,
         seed: tuple[int, ...],
     ) -> None:
-        """Run the prompts."""
+        """Run the prompts; ``capacity`` is what the rows' cache begins with (slots)."""
         self._sampler = sampler
         self._seed = seed
         self._turn = 0
-        settings = sampler.settings
         tokens, mask = put_rows((prompt_tokens, prompt_mask), sampler.mesh)
-        capacity = max_turns * settings.max_new_tokens + (max_turns - 1) * settings.observation_room
         self._used = 0
         self._prompts, self._rows = prefill(
-            sampler.params, sampler.config, tokens, mask, settings.dtype, group_size, capacity
+            sampler.params, sampler.config, tokens, mask, sampler.settings.dtype, group_size, capacity
         )
 
     def respond(self, active: np.ndarray) -> Responses:
@@ -190,8 +221,12 @@ class SamplerSession:
         self._rows = extend(sampler.params, sampler.config, self._prompts, self._rows, tokens, mask)
 
     def _reserve(self, slots: int) -> None:
-        if self._used + slots > self._rows.capacity:
-            self._rows = grow_rows(self._rows, capacity=self._used + slots)
+        """Make room. Doubling keeps the number of sizes, and so of compiled programs, small in a long run."""
+        capacity = self._rows.capacity
+        while capacity < self._used + slots:
+            capacity *= 2
+        if capacity > self._rows.capacity:
+            self._rows = grow_rows(self._rows, capacity=capacity)
 
 
 @dataclasses.dataclass
@@ -217,12 +252,25 @@ class Sampler:
         """Open a session on first prompts [P, Lx]; the caller keeps rows within ``max_context`` tokens.
 
         Raises:
-          ValueError: prompt and row together exceed the positions that the model was made for.
+          ValueError: no reply fits in a row, or prompt and row together exceed the positions that the model was made
+            for.
         """
+        settings = self.settings
+        if max_context < settings.max_new_tokens:
+            raise ValueError(
+                f"rollout.max_new_tokens={settings.max_new_tokens} does not fit in rollout.max_context={max_context}; "
+                "raise the latter"
+            )
         longest = int(np.asarray(prompt_mask).sum(axis=1).max())
         if 0 < self.config.max_context < longest + max_context:
             raise ValueError(
                 f"a prompt of {longest} tokens and rollout.max_context={max_context} exceed the "
                 f"{self.config.max_context} positions of model {self.config.name!r}; lower rollout.max_context"
             )
-        return SamplerSession(self, prompt_tokens, prompt_mask, group_size=group_size, max_turns=max_turns, seed=seed)
+        capacity = row_capacity(
+            max_turns=max_turns,
+            max_new_tokens=settings.max_new_tokens,
+            observation_room=settings.observation_room,
+            max_context=max_context,
+        )
+        return SamplerSession(self, prompt_tokens, prompt_mask, group_size=group_size, capacity=capacity, seed=seed)

@@ -24,6 +24,7 @@ from ragen_jax.models.lora import trainable
 from ragen_jax.models.sharding import AXES, row_shards, shardings
 from ragen_jax.models.transformer import init_params
 from ragen_jax.models.value_head import init_critic
+from ragen_jax.sampling.sampler import row_capacity
 from ragen_jax.training.policies import has_reference, with_new_adapters
 from ragen_jax.types import Params
 
@@ -171,8 +172,11 @@ class _Sizes:
         self.prompt_tokens = prompt_tokens
         self.prompts = -(-rollout.prompts // shards)
         self.rows = self.prompts * rollout.group_size
-        self.row_tokens = min(
-            rollout.max_context, max_turns * rollout.max_new_tokens + (max_turns - 1) * rollout.observation_bucket
+        self.row_tokens = row_capacity(
+            max_turns=max_turns,
+            max_new_tokens=rollout.max_new_tokens,
+            observation_room=rollout.observation_bucket,
+            max_context=rollout.max_context,
         )
         self.micro_groups = max(config.micro_groups // shards, 1)
 

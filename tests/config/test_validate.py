@@ -36,6 +36,13 @@ def test_above_zero(key):
     assert f"{key}=0.0 must be above 0" in refused(f"{key}=0")
 
 
+@pytest.mark.parametrize("key", ["rollout.temperature", "validation.temperature"])
+def test_temperatures_that_float32_cannot_follow(key):
+    for value in (-1.0, 0.0, 1e-30):
+        assert f"{key}={value} is too small" in refused(f"{key}={value}")
+    accepted(f"{key}=0.001")
+
+
 @pytest.mark.parametrize("key", [*_SHARES, *_BELOW_ONE])
 def test_shares(key):
     assert f"{key}=1.5" in refused(f"{key}=1.5")

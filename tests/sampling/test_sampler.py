@@ -1,18 +1,26 @@
-"""Sampling: exact log-probs, fresh randomness per row, stop tokens, truncation without sorting."""
+"""Sampling: exact log-probs, fresh randomness per row, stop tokens, memory and compiled programs."""
 
 from __future__ import annotations
+
+import dataclasses
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ragen_jax.learner.score import ScoreConfig, score
 from ragen_jax.models.sharding import make_mesh
-from ragen_jax.sampling.logits import draw, truncate
-from ragen_jax.sampling.sampler import Sampler, SamplerConfig
+from ragen_jax.models.transformer import init_params
+from ragen_jax.sampling.sampler import (
+    LEAST_TEMPERATURE,
+    Sampler,
+    SamplerConfig,
+    decode,
+    extend,
+    prefill,
+    row_capacity,
+)
 from tests.device_fixtures import MODEL, VOCAB, ragged_prompts, random_params
 from tests.oracles import decoder as oracle
 
@@ -117,35 +125,84 @@ def test_stop_tokens_end_a_row_and_are_part_of_it():
             assert len(stream) == 8
 
 
-@given(st.integers(0, 2**31 - 1), st.sampled_from([0.3, 0.9, 1.0]), st.sampled_from([0, 1, 5]))
-def test_truncation_keeps_the_smallest_nucleus(seed: int, top_p: float, top_k: int):
-    rng = np.random.default_rng(seed)
-    probabilities = rng.dirichlet(np.full(50, 0.3), size=3).astype(np.float32)
-    got = np.asarray(truncate(jnp.asarray(probabilities), top_p=top_p, top_k=top_k))
-    for row, kept in zip(probabilities, got, strict=True):
-        order = np.argsort(-row)
-        size = len(row) if top_k == 0 else min(top_k, len(row))
-        head = row[order[:size]].astype(np.float64)
-        if top_p < 1:
-            size = int(np.searchsorted(np.cumsum(head), top_p * head.sum() * (1 - 1e-6))) + 1
-        expected = set(order[:size][row[order[:size]] > 1e-6])
-        assert {i for i in np.flatnonzero(kept) if row[i] > 1e-6} == expected
-
-
-def test_draws_follow_the_distribution_and_never_hit_a_zero():
+def test_a_session_meets_few_programs_whatever_the_lengths() -> None:
+    params = random_params()
+    sampler = make_sampler(params, stop_ids=tuple(range(12)), observation_room=1)
     rng = np.random.default_rng(0)
-    weights = rng.dirichlet(np.full(70, 0.5)).astype(np.float32)
-    weights[::3] = 0
-    weights /= weights.sum()
-    uniforms = rng.random(60_000).astype(np.float32)
-    tokens = np.asarray(draw(jnp.broadcast_to(weights, (60_000, 70)), jnp.asarray(uniforms)))
-    counts = np.bincount(tokens, minlength=70)
-    assert (counts[weights == 0] == 0).all()
-    alive = weights * 60_000 > 5
-    chi = ((counts - weights * 60_000) ** 2 / np.maximum(weights * 60_000, 1e-9))[alive].sum()
-    assert chi < alive.sum() + 4 * np.sqrt(2 * alive.sum())
-    edge = np.asarray(draw(jnp.broadcast_to(weights, (2, 70)), jnp.array([0.0, np.float32(1) - 1e-7])))
-    assert (weights[edge] > 0).all()
+
+    def play(batch: int) -> None:
+        session = begin(sampler, ragged_prompts([5, 3], width=6), seed=(batch,), turns=4)
+        for turn in range(4):
+            session.respond(np.ones(2 * G, bool))
+            if turn < 3:
+                session.observe(rng.integers(3, VOCAB, (2 * G, 16)).astype(np.int32), np.ones((2 * G, 16), bool))
+
+    before = decode._cache_size(), extend._cache_size()
+    for batch in range(5):
+        play(batch)
+    # 35 slots at first; the longest session has 4 * 8 + 3 * 16 = 80: 35, 70 and 140 are the sizes
+    assert decode._cache_size() - before[0] <= 3 and extend._cache_size() - before[1] <= 3
+
+
+def test_a_session_begins_with_the_slots_it_can_fill_but_no_more_than_a_row_may_hold() -> None:
+    sizes = {"max_turns": 3, "max_new_tokens": 12, "observation_room": 2}
+    assert row_capacity(**sizes, max_context=64) == 3 * 12 + 2 * 2
+    assert row_capacity(**sizes, max_context=30) == 30
+    sampler = make_sampler(random_params(), max_new_tokens=12, observation_room=2)
+    ragged = ragged_prompts([4], width=4)
+    session = sampler.begin(ragged.tokens, ragged.mask, group_size=G, max_turns=3, max_context=30, seed=(0,))
+    assert session._rows.capacity == 30
+
+
+def test_decoding_keeps_no_second_copy_of_the_parameters() -> None:
+    config = dataclasses.replace(MODEL, layers=6, width=128, mlp_width=512)
+    params = jax.eval_shape(lambda: init_params(config, jax.random.key(0)))
+    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(params))
+    prompt = jax.ShapeDtypeStruct((1, 4), jnp.int32), jax.ShapeDtypeStruct((1, 4), bool)
+    prompts, rows = jax.eval_shape(lambda p, t, m: prefill(p, config, t, m, "float32", 2, 4), params, *prompt)
+    settings = SamplerConfig(vocab_size=VOCAB, stop_ids=(), max_new_tokens=4)
+    active, seed = jax.ShapeDtypeStruct((2,), bool), jax.ShapeDtypeStruct((1,), jnp.uint32)
+    program = decode.lower(params, config, settings, prompts, rows, active, seed).compile()
+    assert program.memory_analysis().temp_size_in_bytes < 0.3 * size
+    tokens = jax.ShapeDtypeStruct((2, 3), jnp.int32), jax.ShapeDtypeStruct((2, 3), bool)
+    program = extend.lower(params, config, prompts, rows, *tokens).compile()
+    assert program.memory_analysis().temp_size_in_bytes < 0.3 * size
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ({"max_new_tokens": 0}, "max_new_tokens=0 is too small; use 1 or more"),
+        ({"vocab_size": 0}, "vocab_size=0 is too small"),
+        ({"top_k": -1}, "top_k=-1 is too small; use 0 or more"),
+        ({"observation_room": -1}, "observation_room=-1 is too small"),
+        ({"top_p": 0.0}, r"top_p=0\.0 must be above 0"),
+        ({"top_p": 1.1}, r"top_p=1\.1 must be above 0 and at most 1"),
+        ({"top_p": float("nan")}, "top_p=nan"),
+        ({"temperature": -1.0}, r"temperature=-1\.0 must be a number from 0\.001 on"),
+        ({"temperature": 1e-30}, "temperature=1e-30 must be"),
+        ({"temperature": float("nan")}, "temperature=nan must be"),
+        ({"temperature": float("inf")}, "temperature=inf must be"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(setting: dict[str, float], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        SamplerConfig(**({"vocab_size": VOCAB, "stop_ids": (), "max_new_tokens": 8} | setting))
+
+
+def test_a_row_that_holds_no_reply_is_refused() -> None:
+    ragged = ragged_prompts([4], width=4)
+    with pytest.raises(ValueError, match=r"max_new_tokens=8 does not fit in rollout\.max_context=7"):
+        make_sampler({}).begin(ragged.tokens, ragged.mask, group_size=G, max_turns=1, max_context=7, seed=(0,))
+
+
+def test_the_least_temperature_takes_the_likeliest_token() -> None:
+    params, ragged = random_params(), ragged_prompts([5, 3], width=6)
+    active = np.ones(2 * G, bool)
+    greedy = begin(make_sampler(params, temperature=0.0), ragged).respond(active)
+    cold = begin(make_sampler(params, temperature=LEAST_TEMPERATURE), ragged).respond(active)
+    np.testing.assert_array_equal(cold.tokens, greedy.tokens)
+    assert np.isfinite(cold.log_probs).all()
 
 
 def test_c10_temperature_is_in_the_recorded_log_probs():

@@ -23,7 +23,7 @@ from ragen_jax.learner.update import UpdateConfig, build_update
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.sharding import make_mesh
 from ragen_jax.models.transformer import init_params
-from ragen_jax.sampling.sampler import prefill
+from ragen_jax.sampling.sampler import Sampler, SamplerConfig, prefill
 from ragen_jax.training import build as build_module
 from ragen_jax.training.memory_plan import (
     MemoryPlan,
@@ -160,6 +160,27 @@ def test_the_plan_is_near_the_compilers_figure_of_the_prompts_of_the_sampler() -
     tokens, mask = (jax.ShapeDtypeStruct((prompts, length), kind) for kind in (jnp.int32, jnp.bool_))
     found = prefill.lower(params, model, tokens, mask, "float32", 16, 64).compile().memory_analysis()
     assert 0.9 < plan.phase("sampling") / (found.temp_size_in_bytes + found.output_size_in_bytes) < 1.5
+
+
+@pytest.mark.parametrize("max_context", [200, 50])
+def test_the_rows_that_are_planned_are_those_that_a_session_begins_with(max_context: int) -> None:
+    model = ModelConfig(**BASE | {"layers": 1})
+    config = _config(tokens=20, dtype="float32", micro_groups=1, prompts=2, group_size=4)
+    config = dataclasses.replace(config, rollout=dataclasses.replace(config.rollout, max_context=max_context))
+    rollout, mesh = config.rollout, make_mesh(data=1)
+    plan = memory_plan(config, model, None, prompt_tokens=8, max_turns=3, mesh=mesh)
+    settings = SamplerConfig(
+        vocab_size=model.vocab_rows,
+        stop_ids=(),
+        max_new_tokens=rollout.max_new_tokens,
+        observation_room=rollout.observation_bucket,
+    )
+    sampler = Sampler(init_params(model, jax.random.key(0)), model, settings, mesh)
+    prompts = np.ones((2, 8), np.int32)
+    session = sampler.begin(prompts, prompts > 0, group_size=4, max_turns=3, max_context=rollout.max_context, seed=(0,))
+    held = sum(leaf.nbytes for leaf in jax.tree.leaves((session._rows.keys, session._rows.values)))
+    assert held == next(part.size for part in plan.parts if part.name == "keys and values of rows")
+    assert session._rows.capacity == min(max_context, 3 * 20 + 2 * rollout.observation_bucket)
 
 
 def test_sharding_divides_what_is_sharded() -> None:
