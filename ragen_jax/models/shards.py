@@ -123,6 +123,18 @@ def _opened(path: Path) -> Any:
         raise ValueError(f"{path} ({size} bytes) is cut or broken ({error}): download the file again") from error
 
 
+def write_file(path: Path, tensors: dict[str, np.ndarray]) -> None:
+    """Write one safetensors file.
+
+    Raises:
+      OSError: it cannot be written; names it.
+    """
+    try:
+        save_file(tensors, path, metadata={"format": "pt"})
+    except SafetensorError as error:  # a full disk among others
+        raise OSError(errno.EIO, f"cannot be written ({error})", str(path)) from error
+
+
 def write_shards(folder: Path, tensors: Iterator[tuple[str, np.ndarray]], *, shard_bytes: int = SHARD_BYTES) -> None:
     """Write tensors as they come: one file where everything fits, else numbered shards and their index.
 
@@ -135,10 +147,7 @@ def write_shards(folder: Path, tensors: Iterator[tuple[str, np.ndarray]], *, sha
 
     def flush() -> None:
         path = folder / f"shard-{len(shards):05d}.part"
-        try:
-            save_file(pending, path, metadata={"format": "pt"})
-        except SafetensorError as error:  # a full disk among others
-            raise OSError(errno.EIO, f"cannot be written ({error})", str(path)) from error
+        write_file(path, pending)
         shards.append((path, list(pending)))
         pending.clear()
 

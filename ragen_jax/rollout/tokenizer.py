@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ragen_jax.files import read_json_object
+
 Message = dict[str, str]
 """A chat message: ``role`` and ``content``."""
 
@@ -31,12 +33,18 @@ class Tokenizer:
       name: name of the folder, for messages.
       vocab_size: number of ids that some token uses. A network may have more rows; they are never sampled or scored.
       end_of_turn_id: the id that the chat template writes behind a reply.
-      stop_ids: ids that end a reply: end of turn, end of text, padding (nothing sensible follows it).
+      stop_ids: ids that end a reply: end of turn, end of text, the other ends that ``generation_config.json`` names
+        (a Llama 3 folder has three), padding (nothing sensible follows it).
       pad_id: fills unused slots. It may equal an end id, so masks come from lengths, never from this id.
     """
 
-    def __init__(self, backend: Any, *, name: str) -> None:
+    def __init__(self, backend: Any, *, name: str, ends: Sequence[int] = ()) -> None:
         """Wrap a transformers ``PreTrainedTokenizerFast``; ``from_folder`` is the usual way in.
+
+        Args:
+          backend: the tokenizer of transformers.
+          name: for messages.
+          ends: further ids that end a reply.
 
         Raises:
           ValueError: when the tokenizer is not byte level, has holes in its ids, or has no usable chat template.
@@ -48,8 +56,12 @@ class Tokenizer:
         self.vocab_size = len(self._bytes)
         self._added = frozenset(added)
         self.end_of_turn_id = self._find_end_of_turn()
-        ends = (self.end_of_turn_id, backend.eos_token_id, backend.pad_token_id)
-        self.stop_ids = tuple(dict.fromkeys(i for i in ends if i is not None))
+        stops = (self.end_of_turn_id, backend.eos_token_id, *ends, backend.pad_token_id)
+        self.stop_ids = tuple(dict.fromkeys(i for i in stops if i is not None))
+        if not all(0 <= i < self.vocab_size for i in self.stop_ids):
+            raise ValueError(
+                f"{name}: the ids {self.stop_ids} end a reply, but the tokens are 0 to {self.vocab_size - 1}"
+            )
         self.pad_id: int = next(
             i for i in (backend.pad_token_id, backend.eos_token_id, self.end_of_turn_id) if i is not None
         )
@@ -75,7 +87,7 @@ class Tokenizer:
         backend = PreTrainedTokenizerFast.from_pretrained(str(folder), local_files_only=True)
         if chat_template:
             backend.chat_template = CHAT_TEMPLATES[chat_template]
-        return cls(backend, name=folder.resolve().name)
+        return cls(backend, name=folder.resolve().name, ends=_ends(folder / "generation_config.json"))
 
     @classmethod
     def tiny(cls) -> Tokenizer:
@@ -130,6 +142,15 @@ class Tokenizer:
                 "sampling could not stop there; use a template that does"
             )
         return behind[0]
+
+
+def _ends(path: Path) -> list[int]:
+    """The ends that a ``generation_config.json`` names; none without the file."""
+    value = read_json_object(path).get("eos_token_id") if path.is_file() else None
+    ends = [] if value is None else value if isinstance(value, list) else [value]
+    if not all(type(end) is int for end in ends):
+        raise ValueError(f"{path}: eos_token_id={value!r} must be an id or a list of ids")
+    return ends
 
 
 def _byte_table(backend: Any, added: dict[int, str], name: str) -> list[bytes]:

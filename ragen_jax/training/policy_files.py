@@ -10,10 +10,10 @@ from typing import Any
 import jax
 import numpy as np
 from safetensors import safe_open
-from safetensors.numpy import save_file
 
 from ragen_jax.files import replacing, write_atomically
 from ragen_jax.models.config import ModelConfig
+from ragen_jax.models.shards import write_file
 from ragen_jax.models.transformer import init_params
 from ragen_jax.types import Params
 
@@ -24,7 +24,7 @@ def save_policy(folder: Path, params: Params, facts: dict[str, Any]) -> None:
     flat = {"/".join(path): np.ascontiguousarray(leaf) for path, leaf in _flatten(params)}
     write_atomically(folder / "policy.json", json.dumps(facts, indent=2, sort_keys=True) + "\n")
     with replacing(folder / "policy.safetensors") as draft:  # the last file: its presence makes the folder a policy
-        save_file(flat, draft)
+        write_file(draft, flat)
 
 
 def load_policy(folder: Path, model: ModelConfig) -> Params:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,22 @@ def test_vocabulary_counts_only_used_ids_and_stops_are_found(tmp_path: Path) -> 
     assert [tokenizer.decode([i]) for i in tokenizer.stop_ids] == ["<end>", "<pad>"]
     assert tokenizer.pad_id == tokenizer.encode("<pad>")[0], "without a padding token the end of text serves"
     assert tokenizer.name == "small"
+
+
+def test_a_reply_also_ends_where_the_generation_settings_say(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(TINY_FOLDER, tmp_path / "tiny"))
+    plain = Tokenizer.tiny()
+    settings = folder / "generation_config.json"
+    settings.write_text(json.dumps({"eos_token_id": [7, plain.end_of_turn_id]}))
+    assert set(Tokenizer.from_folder(folder).stop_ids) == {*plain.stop_ids, 7}
+    settings.write_text(json.dumps({"eos_token_id": 9}))
+    assert set(Tokenizer.from_folder(folder).stop_ids) == {*plain.stop_ids, 9}
+    settings.write_text(json.dumps({"temperature": 0.7}))
+    assert Tokenizer.from_folder(folder).stop_ids == plain.stop_ids
+    for wrong, match in (("7", "eos_token_id='7' must be an id"), (10**6, "the ids .*1000000.* end a reply, but")):
+        settings.write_text(json.dumps({"eos_token_id": wrong}))
+        with pytest.raises(ValueError, match=match):
+            Tokenizer.from_folder(folder)
 
 
 def test_tokenizers_without_exact_bytes_are_refused(tmp_path: Path) -> None:
