@@ -110,7 +110,7 @@ def main(task_fd: int, result_fd: int) -> None:
             report("value", value=pack(_call(code, task["function"], unpack(task["arguments"]))))
             os._exit(0)
         sys.argv = ["program"]
-        exec(code, {"__name__": "__main__"})
+        exec(code, _module("__main__"))
     except MemoryError:
         report("memory")
         os._exit(0)
@@ -172,13 +172,21 @@ def _compile(program: str) -> types.CodeType:
     return code
 
 
+def _module(name: str) -> dict[str, Any]:
+    """Names of a new module that can be imported: dataclasses and pickle look for the module of a class by its name."""
+    module = types.ModuleType(name)
+    vars(module)["__builtins__"] = builtins
+    sys.modules[name] = module
+    return vars(module)
+
+
 def _call(code: types.CodeType, function: str, arguments: list[Any]) -> Any:
     """Value of a function of the program, or of a method of its class ``Solution``.
 
     Raises:
       NameError: the program has neither.
     """
-    names: dict[str, Any] = {"__name__": "program"}
+    names = _module("program")
     exec(code, names)
     method = getattr(names.get("Solution"), function, None)
     if method is not None:

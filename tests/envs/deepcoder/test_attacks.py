@@ -23,9 +23,9 @@ CALL = Problem("guess", "Return the secret.", "functional", "guess", (HiddenTest
 
 # The audit hook is no wall: this switches it off, as a hostile program would, and the walls have to stand without it.
 DISARM = """
-import gc, __main__
-__main__._WRITE, __main__._FORBIDDEN = 0, ("nothing",)
+import gc
 hooks = [thing for thing in gc.get_objects() if getattr(thing, "__name__", "") == "hook"]
+hooks[0].__globals__.update(_WRITE=0, _FORBIDDEN=("nothing",))
 for cell in hooks[0].__closure__:
     if getattr(cell.cell_contents, "__name__", "") == "outside":
         cell.cell_contents = lambda path: False

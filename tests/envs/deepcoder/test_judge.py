@@ -13,6 +13,11 @@ from ragen_jax.envs.deepcoder.judge import spread
 RIGHT = "a, b = map(int, input().split())\nprint(a + b)\n"
 
 
+RECORD = "from dataclasses import dataclass\n@dataclass(order=True)\nclass Record:\n    size: int\n"
+PICKLED = "import pickle\nclass Own:\n    pass\nassert isinstance(pickle.loads(pickle.dumps(Own())), Own)\n"
+SELF = "import sys, __main__\nassert sys.modules[__name__].__dict__ is globals()\n"
+
+
 def _judge(judge: Judge, program: str, problem: Problem, *, stop: bool = False) -> Judgement:
     return judge.judge(program, problem, max_tests=16, stop_at_failure=stop)
 
@@ -29,6 +34,9 @@ def _judge(judge: Judge, program: str, problem: Problem, *, stop: bool = False) 
         "import sys\ntotal = sum(map(int, sys.stdin.buffer.read().split()))\nsys.stdout.write(f'{total}   \\n\\n')",
         "import atexit\natexit.register(print, sum(map(int, input().split())))",
         "import os\nos.write(1, str(sum(map(int, input().split()))).encode())\nos._exit(0)",
+        RECORD + "a, b = map(int, input().split())\nprint(Record(a).size + b)",
+        PICKLED + RIGHT,
+        SELF + "assert __main__.__dict__ is globals()\n" + RIGHT,
         "def main() -> Undefined[int]:\n    a: AlsoUndefined = input()\n    print(sum(map(int, a.split())))\nmain()",
     ],
 )
@@ -44,6 +52,11 @@ def test_right_programs_pass(judge: Judge, adding: Problem, program: str) -> Non
         "def add(self, a, b):\n    return a + b",
         "add = lambda a, b: float(a + b)",
         "import sys\nsys.stdout = None\ndef add(*numbers):\n    return sum(numbers)",
+        RECORD + "def add(a, b):\n    return Record(a).size + b",
+        RECORD + "class Solution:\n    def add(self, a, b):\n        return max(Record(a), Record(-9)).size + b",
+        PICKLED + "def add(a, b):\n    return a + b",
+        SELF + "def add(a, b):\n    return a + b",
+        "import typing\nclass Pair(typing.NamedTuple):\n    left: Node\ndef add(a, b):\n    return Pair(a).left + b",
         "if __name__ == '__main__':\n    raise ValueError\nfrom operator import add",
     ],
 )
