@@ -6,6 +6,7 @@ The environment variables must be set before jax is imported, so this file sets 
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -15,6 +16,9 @@ from ragen_jax.cache import cache_folder, compiler_and_processor
 
 DEVICES = 4
 
+# A shell that starts the tests in the background (or nohup) makes them ignore signals that some of them are about.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 os.environ["JAX_PLATFORMS"] = os.environ.get("RAGEN_TEST_PLATFORM", "cpu")
 # Four devices on two busy processors wait for one another longer than the 40 s after which XLA ends the process.
