@@ -25,6 +25,7 @@ _REPLACEMENTS = (
     ("\\cdot", "*"),
     ("\\times", "*"),
     ("\\!", ""),
+    ("{,}", ","),
     ("\\,", " "),
     ("\\;", " "),
     ("\\$", "$"),
@@ -42,7 +43,10 @@ _DIGITS = r"[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,3}(?: [0-9]{3})+|[0-9]+"
 _DECIMAL = rf"(?:{_DIGITS})(?:\.[0-9]+)?|\.[0-9]+"
 _FRACTION = r"\\frac\s*(?:\{\s*([0-9]+)\s*\}|([0-9]))\s*(?:\{\s*([0-9]+)\s*\}|([0-9]))|([0-9]+)\s*/\s*([0-9]+)"
 _SIGN = r"[$€£]?\s*([+-]?)\s*[$€£]?\s*"
-_UNIT = r"(?:(?:\s+[A-Za-z]+){1,3}(?:\^\{?[23]\}?)?)?"
+_UNIT = (
+    r"(?:\s+(?:(?:square|cubic|fluid|nautical|metric|US)\s+)?[A-Za-z]+(?:\^\{?[23]\}?)?"
+    r"(?:\s+(?:per\s+[A-Za-z]+|Celsius|Fahrenheit))?)?"
+)
 _PLAIN = re.compile(rf"{_SIGN}({_DECIMAL})({_UNIT})\s*")
 _RATIO = re.compile(rf"{_SIGN}(?:([0-9]+)\s*(?=\\frac)|([0-9]+)\s+(?=[0-9]+\s*/))?(?:{_FRACTION})({_UNIT})\s*")
 _CARDINALS = """
@@ -62,6 +66,7 @@ _NO_UNITS = frozenset(
         *(f"{word}s" for word in (*_CARDINALS.split(), *_ORDINALS.split())),
         *("halves", "sixes", "twenties", "thirties", "forties", "fifties", "sixties", "seventies", "eighties"),
         *("nineties", "percent", "permille", "bps", "k", "mil", "mio", "mn", "bn", "tn", "mrd", "kilo", "mega", "giga"),
+        *("grand", "googol", "googols", "vs", "versus", "vice", "then", "other", "others", "another", "else"),
         *("double", "triple", "quadruple", "twice", "thrice", "fold", "factorial", "reciprocal", "inverse", "opposite"),
         *("root", "roots", "power", "powers", "squared", "cubed", "base", "remainder"),
         *("negative", "below", "above", "under", "less", "fewer", "more", "than", "least", "most", "debt", "loss"),
@@ -84,7 +89,11 @@ _NO_UNITS = frozenset(
         *("pi", "sqrt", "sin", "cos", "tan", "log", "ln", "exp", "mod", "infinity"),
     )
 )
-_LETTER_UNITS = frozenset("mgshl")
+_LARGE = re.compile(r"[a-z]*illi(?:on|ard)s?")
+_LETTER_UNITS = frozenset("mgshlL")
+_THOUSANDS = re.compile(r"-?[1-9][0-9]{0,2}(?:,[1-9][0-9]{2})+")
+_ONLY_LETTERS = re.compile(r"[A-Za-z() ]+")
+_SYMBOL = re.compile(r"\\[A-Za-z]+|[A-Za-z]")
 
 
 def normalise(text: str) -> str:
@@ -105,19 +114,21 @@ def variable(text: str) -> str:
 
 
 def squeeze(text: str) -> str:
-    """Text without differences of case and blanks: two normalised answers that agree in it are equal.
+    """Text without differences of blanks and, in words, of case: two normalised answers that agree in it are equal.
 
-    A blank between two digits stays, since 1 1/2 is not 11/2.
+    A blank between two digits stays, since 1 1/2 is not 11/2; capitals in a formula stay, since N is not n there.
     """
-    return re.sub(r"\s+", "", re.sub(r"(?<=[0-9])\s+(?=[0-9])", "_", text)).lower()
+    text = _INNER_TEXT.sub(r" \1", text)
+    text = re.sub(r"(?<![0-9])\s+|\s+(?![0-9])", "", re.sub(r"\s+", " ", text))
+    return text.lower() if is_words(text) or _ONLY_LETTERS.fullmatch(text) else text
 
 
 def number(text: str) -> Fraction | None:
     """Exact value of a normalised answer that is one number; None for anything else.
 
     A number is whole, decimal, a fraction or a mixed number, in ASCII digits, with commas or blanks between thousands,
-    a currency sign, and a unit of up to three words behind a blank. Words that change the value ("dozen",
-    "tenths", "below") are no unit, and arithmetic that is left to do is no number.
+    a currency sign, and a unit behind a blank: one word, or a few such as "square feet" and "miles per hour". Words
+    that change the value ("dozen", "tenths", "below") are no unit, and arithmetic that is left to do is no number.
     """
     text = _INNER_TEXT.sub(r" \1", text).strip()
     if len(text) > MAX_LENGTH:
@@ -141,6 +152,16 @@ def number(text: str) -> Fraction | None:
     return -value if sign == "-" else value
 
 
+def may_be_list(gold: str) -> bool:
+    r"""True for a gold answer such as 10,100, which is one number with a comma or a list of two.
+
+    A group of three digits that begins with 0 is no number of its own, so 1,000 is one number. A currency sign or a
+    comma of LaTeX between thousands, as in ``10,\!100`` and ``10{,}100``, makes it one number too.
+    """
+    surely_one = any(sign in gold for sign in ("\\!", "{,}", "\\$"))
+    return not surely_one and bool(_THOUSANDS.fullmatch(normalise(gold)))
+
+
 def is_words(text: str) -> bool:
     """True for a normalised answer of plain words, such as a name; short letters are variables or choices."""
     words = re.split(r"[' -]+", _INNER_TEXT.sub(r" \1", text).strip())
@@ -150,17 +171,18 @@ def is_words(text: str) -> bool:
 def same_shape(answer: str, gold: str) -> bool:
     """True when a normalised answer has the form of the gold answer, so that no second answer stands beside it.
 
-    As many commas, semicolons, equals signs, plus-minus signs, lines and signs of a formula's begin, the same brackets
-    around a list, no "or" or "and" that the gold answer lacks, and no decimal point where the gold answer is exact.
+    As many commas, semicolons, colons, underscores, equals signs, plus-minus signs, lines and signs of a formula's
+    begin, the same brackets around a list, no "or" or "and" that the gold answer lacks, no decimal point where the gold
+    answer is exact, and no symbol that the gold answer has in the other case only.
     """
     counts_agree = all(
         sum(answer.count(sign) for sign in signs) == sum(gold.count(sign) for sign in signs)
-        for signs in ((",",), (";",), ("=",), ("\\pm", "\\mp", "±"), ("\n",), ("\\boxed",), ("$", "\\(", "\\["))
+        for signs in (*((sign,) for sign in ",;:_="), ("\\pm", "\\mp", "±"), ("\n",), ("\\boxed",), ("$", "\\(", "\\["))
     )
     words = [set(re.findall(r"(?<![A-Za-z])(?:or|and|not|vee|lor|cup)(?![A-Za-z])", side)) for side in (answer, gold)]
     rounded = bool(re.search(r"\.[0-9]", answer)) and "." not in gold
     enclosed_alike = "," not in gold or _enclosure(answer) == _enclosure(gold)
-    return counts_agree and enclosed_alike and words[0] == words[1] and not rounded
+    return counts_agree and enclosed_alike and words[0] == words[1] and not rounded and _same_case(answer, gold)
 
 
 def to_latex(text: str) -> str:
@@ -206,9 +228,20 @@ def _enclosure(text: str) -> str:
     return ""
 
 
+def _same_case(answer: str, gold: str) -> bool:
+    """False when a letter or command stands in both cases, which the symbolic checker does not tell apart."""
+    symbols = {*_SYMBOL.findall(answer), *_SYMBOL.findall(gold)}
+    return len({symbol.lower() for symbol in symbols}) == len(symbols)
+
+
 def _is_unit(unit: str) -> bool:
-    words = re.findall(r"[A-Za-z]+", unit.lower())
-    return all(word not in _NO_UNITS and (len(word) > 1 or word in _LETTER_UNITS) for word in words)
+    words = re.findall(r"[A-Za-z]+", unit)
+    return all(
+        word.lower() not in _NO_UNITS
+        and not _LARGE.fullmatch(word.lower())
+        and (len(word) > 1 or word in _LETTER_UNITS)
+        for word in words
+    )
 
 
 def numbers_in(text: str) -> list[str]:

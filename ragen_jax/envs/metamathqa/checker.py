@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from fractions import Fraction
 
 from ragen_jax.envs.metamathqa import answers
 from ragen_jax.envs.metamathqa.symbolic import OutOfTimeError, shared_checker
@@ -23,7 +24,7 @@ class Verdict(enum.StrEnum):
 def needs_algebra(gold: str) -> bool:
     """True when a gold answer is neither a number nor words, so that ``judge`` may ask the symbolic checker."""
     wanted = answers.normalise(gold)
-    return answers.number(wanted) is None and not answers.is_words(wanted)
+    return _number_of(gold) is None and not answers.is_words(wanted) and ":" not in wanted
 
 
 def judge(answer: str, gold: str, *, checker: str = "symbolic", time_limit_s: float = 0.5) -> Verdict:
@@ -31,8 +32,9 @@ def judge(answer: str, gold: str, *, checker: str = "symbolic", time_limit_s: fl
 
     1. Where both name a variable, as in ``x = 3``, it must be the same one.
     2. Equal texts, after both are normalised, are equal.
-    3. Where the gold answer is a number, the answer must be one number of exactly the same value.
-    4. Where the gold answer is words, nothing else is equal.
+    3. Where the gold answer is a number, the answer must be one number of exactly the same value. A gold answer that
+       may also be a list, such as 10,100, is no number.
+    4. Where the gold answer is words, a time or a ratio such as 12:30, nothing else is equal.
     5. Else the answer must have the shape of the gold answer, and math-verify decides.
 
     Args:
@@ -54,13 +56,13 @@ def judge(answer: str, gold: str, *, checker: str = "symbolic", time_limit_s: fl
     given, wanted = answers.normalise(answer), answers.normalise(gold)
     if answers.squeeze(given) == answers.squeeze(wanted):
         return Verdict.RIGHT
-    value = answers.number(wanted)
+    value = _number_of(gold)
     if value is not None:
         given_value = answers.number(given)
         if given_value is None:
             return Verdict.NOT_SINGLE
         return Verdict.RIGHT if given_value == value else Verdict.WRONG
-    if answers.is_words(wanted):
+    if answers.is_words(wanted) or ":" in wanted:
         return Verdict.WRONG
     if not answers.same_shape(given, wanted):
         return Verdict.NOT_SINGLE
@@ -71,3 +73,7 @@ def judge(answer: str, gold: str, *, checker: str = "symbolic", time_limit_s: fl
     except OutOfTimeError:
         return Verdict.TIMEOUT
     return Verdict.RIGHT if equal else Verdict.WRONG
+
+
+def _number_of(gold: str) -> Fraction | None:
+    return None if answers.may_be_list(gold) else answers.number(answers.normalise(gold))

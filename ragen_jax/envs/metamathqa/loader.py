@@ -25,6 +25,7 @@ _BELOW = {"metamath": "metamathqa/MetaMathQA-395K.json", "gsm8k": "gsm8k/train.j
 _KIND_OF_SUFFIX = {"AnsAug": ORIGINAL, "Rephrased": REPHRASED, "SV": SELF_VERIFYING, "FOBAR": BACKWARD}
 _CALCULATION = re.compile(r"<<([^<>]{1,80})>>")
 _EQUATION = re.compile(r"[0-9.]+(?: ?[-+*/] ?[0-9.]+)+ ?= ?[0-9.]*[0-9]")
+_COMMA = re.compile(r"(?<=[0-9]),(?=[0-9]{3})")
 _MAX_WORK = 160  # characters of the calculations that are kept for demonstrations
 
 
@@ -64,6 +65,8 @@ def convert(record: Any) -> Problem:
         raise ValueError("'query' is empty")
     if not answer:
         raise ValueError(f"'response' names no answer: it needs {PHRASE!r}, '####' or a box")
+    if str(record.get("type", "")).startswith("GSM") or "####" in response:
+        answer = _COMMA.sub("", answer)  # a word problem has one number, never a list
     return Problem(
         question=question,
         answer=answer,

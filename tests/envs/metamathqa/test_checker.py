@@ -97,6 +97,22 @@ NUMBERS = [  # (gold, answer, verdict), decided without algebra
     ("5", "5 degrees below zero", NOT_SINGLE),
     ("5", "5 months", RIGHT),
     ("5", "5 miles per hour", RIGHT),
+    *(
+        ("5", f"5 {words}", NOT_SINGLE)
+        for words in ("quadrillion", "quintillions", "milliard", "grand", "vs other", "apples pears", "then", "M")
+    ),
+    ("5", "5 square feet", RIGHT),
+    ("5", "5 degrees Celsius", RIGHT),
+    ("5", "5 L", RIGHT),
+    ("5", "101_2", NOT_SINGLE),
+    ("1,000", "1 000", RIGHT),
+    ("10,\\!100", "10100", RIGHT),
+    ("10{,}100", "10100", RIGHT),
+    ("\\$10,100", "10100", RIGHT),
+    ("10100", "10,100", RIGHT),
+    ("10,100", "10100", NOT_SINGLE),  # perhaps a list
+    ("10,100", "10, 100", RIGHT),
+    ("-10,100", "-10100", NOT_SINGLE),
     ("x=3", "y=3", WRONG),
     ("x=3", "x=3", RIGHT),
     ("x=3", "3", RIGHT),
@@ -112,6 +128,14 @@ TEXTS = [
     ("even", "odd", WRONG),
     ("even", "even or odd", WRONG),
     ("(1,2)", "(1, 2)", RIGHT),
+    ("no", "No", RIGHT),
+    ("(A)", "(a)", RIGHT),
+    *(("12:30", wrong, WRONG) for wrong in ("12/30", "2/5", "24/60", "24:60", "0.4", "12.30", "1230")),
+    ("12:30", "12 : 30", RIGHT),
+    ("3:2", "3/2", WRONG),
+    ("10:30 a.m.", "10:30 p.m.", WRONG),
+    ("10:30 a.m.", "10:30 A.M.", WRONG),
+    ("101_2", "101_2", RIGHT),
 ]
 EXPRESSIONS = [  # need algebra
     ("2\\sqrt{3}", "\\sqrt{12}", RIGHT),
@@ -141,6 +165,21 @@ EXPRESSIONS = [  # need algebra
     ("z", "\\(y\\) \\(z\\)", NOT_SINGLE),
     ("x^2", "\\frac{", WRONG),
     ("x^2", "}{", WRONG),
+    ("101_2", "101 2", NOT_SINGLE),
+    ("101_2", "101_{2}", RIGHT),
+    ("101_2", "5_{10}", WRONG),
+    ("ba", "ab", RIGHT),
+    ("ba", "AB", NOT_SINGLE),
+    ("y^2", "Y^2", NOT_SINGLE),
+    ("\\Delta", "\\delta", NOT_SINGLE),
+    ("A-a", "a-A", NOT_SINGLE),
+    ("x", "x+0", RIGHT),
+    ("x", "1x", RIGHT),
+    ("x", "x^2", WRONG),
+    ("x", "x+1", WRONG),
+    ("n", "1\\cdot n", RIGHT),
+    ("n", "x+0", WRONG),
+    ("x^1", "x", RIGHT),
 ]
 
 needs_algebra = pytest.mark.skipif(
@@ -274,6 +313,14 @@ def test_c29_a_failing_checker_is_not_a_wrong_answer(monkeypatch: pytest.MonkeyP
     with pytest.raises(symbolic.CheckerError, match=r"died twice at 'x\+x'.*exit code 3"):
         checker.equal("x+x", "2x")
     checker.close()
+
+
+@needs_algebra
+@pytest.mark.parametrize("gold", ["\\frac{", "))((", "?"])
+def test_c29_a_gold_answer_that_cannot_be_read_says_nothing_about_the_answer(gold: str) -> None:
+    assert judge(gold, gold) is RIGHT
+    with pytest.raises(symbolic.CheckerError, match="is no formula that can be read"):
+        judge("x", gold, time_limit_s=5.0)
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,20 @@ RECORD = {
 
 
 @pytest.mark.parametrize(
+    ("kind", "response", "gold"),
+    [
+        ("GSM_AnsAug", "The answer is: 10,100", "10100"),
+        ("GSM_FOBAR", "The answer is: 2,125,000", "2125000"),
+        ("", "#### 10,100", "10100"),
+        ("MATH_AnsAug", "The answer is: 10,100", "10,100"),
+        ("GSM_AnsAug", "The answer is: 10, 100", "10, 100"),
+    ],
+)
+def test_a_comma_between_thousands_of_a_word_problem(kind: str, response: str, gold: str) -> None:
+    assert convert({"type": kind, "query": "How many?", "response": response}).answer == gold
+
+
+@pytest.mark.parametrize(
     ("solution", "gold"),
     [
         ("6 * 7 = 42\n#### 42\nThe answer is: 42", "42"),
