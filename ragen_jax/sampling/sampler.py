@@ -25,7 +25,7 @@ from ragen_jax.models.transformer import cached_pass, prompt_pass
 from ragen_jax.sampling.logits import draw, truncate
 from ragen_jax.types import Params, Responses
 
-LEAST_TEMPERATURE = 1e-3  # below it, rounding of the logits moves a log-prob by more than 0.001 nats
+LEAST_TEMPERATURE = 1e-3  # here the rounding of a float32 logit of 20 moves a log-prob by 0.001 nats
 
 # On a CPU, XLA orders operations breadth first: every layer's weights were sliced from their stack, a second copy of
 # the parameters, before the first layer ran. This order takes a slice when it is used. Other devices do not read it.
@@ -134,7 +134,8 @@ def decode(
     scale = settings.temperature if settings.temperature > 0 else 1.0
 
     def sample(hidden: Array, uniform: Array) -> tuple[Array, Array]:
-        scores = logits(params, config, hidden, vocab_size=settings.vocab_size)
+        # All rows of the table, then those that can be drawn: a part of the table would be copied for every token.
+        scores = logits(params, config, hidden, vocab_size=config.vocab_rows)[..., : settings.vocab_size]
         if settings.temperature == 0:
             token = scores.argmax(-1).astype(jnp.int32)
         else:

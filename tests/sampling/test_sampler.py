@@ -154,13 +154,18 @@ def test_a_session_begins_with_the_slots_it_can_fill_but_no_more_than_a_row_may_
     assert session._rows.capacity == 30
 
 
-def test_decoding_keeps_no_second_copy_of_the_parameters() -> None:
-    config = dataclasses.replace(MODEL, layers=6, width=128, mlp_width=512)
+@pytest.mark.parametrize(
+    "shape",
+    [{"layers": 6, "mlp_width": 512}, {"vocab_rows": 8192}, {"vocab_rows": 8192, "tied": False}],
+    ids=["layers", "embedding", "head"],
+)
+def test_decoding_keeps_no_second_copy_of_the_parameters(shape: dict[str, int]) -> None:
+    config = dataclasses.replace(MODEL, width=128, **shape)
     params = jax.eval_shape(lambda: init_params(config, jax.random.key(0)))
     size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(params))
     prompt = jax.ShapeDtypeStruct((1, 4), jnp.int32), jax.ShapeDtypeStruct((1, 4), bool)
     prompts, rows = jax.eval_shape(lambda p, t, m: prefill(p, config, t, m, "float32", 2, 4), params, *prompt)
-    settings = SamplerConfig(vocab_size=VOCAB, stop_ids=(), max_new_tokens=4)
+    settings = SamplerConfig(vocab_size=config.vocab_rows - 3, stop_ids=(), max_new_tokens=4)
     active, seed = jax.ShapeDtypeStruct((2,), bool), jax.ShapeDtypeStruct((1,), jnp.uint32)
     program = decode.lower(params, config, settings, prompts, rows, active, seed).compile()
     assert program.memory_analysis().temp_size_in_bytes < 0.3 * size
