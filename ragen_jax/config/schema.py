@@ -21,7 +21,7 @@ class EnvSection:
       options: fields of that environment's config dataclass; on the command line ``env.<field>=value``.
       train_seed: layout seed of the first training prompt of a run with ``seed=0``; see ``Config.training_seeds``.
       workers: threads that step environments.
-      step_timeout_s: seconds one reset or step may take before its row is given up as invalid.
+      step_timeout_s: seconds one reset, step or finish may take before its row is given up as invalid.
       max_invalid_share: share of invalid rows in a batch above which the run stops.
     """
 

@@ -38,9 +38,9 @@ class StepResult:
     """Outcome of one answer.
 
     ``reward`` is an ordinary number, see ``finite_number``. ``terminated``: the task itself ended (goal, hole, wrong
-    final answer). ``truncated``: a budget ran out. ``info`` always has ``success``, ``action_is_valid`` (every part of
-    the answer was usable) and ``action_is_effective`` (something changed), as bools; any other number in it becomes a
-    metric.
+    final answer). ``truncated``: a budget ran out; never both. ``info`` always has ``success``, ``action_is_valid``
+    (every part of the answer was usable) and ``action_is_effective`` (something changed), as bools; any other number in
+    it becomes a metric. ``actions_taken`` in it is a tuple of texts. ``envs/contract.py`` checks all this.
     """
 
     observation: Observation
@@ -53,6 +53,19 @@ class StepResult:
     def done(self) -> bool:
         """True when the episode is over."""
         return self.terminated or self.truncated
+
+
+@dataclasses.dataclass(frozen=True)
+class Ending:
+    """What an episode that was broken off is still worth.
+
+    Attributes:
+      reward: what the environment pays at the end of an episode; an ordinary number.
+      info: what ``StepResult.info`` has at the end of an episode only; numbers in it become metrics.
+    """
+
+    reward: float = 0.0
+    info: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def finite_number(name: str, value: Any) -> float:
@@ -183,6 +196,15 @@ class TextEnv(ABC):
     @abstractmethod
     def step(self, answer: str) -> StepResult:
         """Act on what stands in the answer block. Unusable text is an invalid action, never an exception."""
+
+    def finish(self) -> Ending:
+        """End the running episode where it stands.
+
+        The turn loop calls it once, when an episode ends without the environment: a reply was cut, the context is full,
+        or the turns are used up, some of them by replies without an answer, which never reach ``step``. Whatever is
+        paid or reported at the end of an episode is paid and reported here too. After it only ``reset`` is called.
+        """
+        return Ending()
 
     @abstractmethod
     def canonical(self) -> str:

@@ -20,7 +20,7 @@ from ragen_jax.cache import cache_folder
 
 Row = TypeVar("Row")
 
-EMBEDDED, PATH, DATA_DIR, CACHE = "embedded", "path", "data_dir", "cache"
+KINDS = EMBEDDED, PATH, DATA_DIR, CACHE = "embedded", "path", "data_dir", "cache"
 
 
 @dataclasses.dataclass(frozen=True)

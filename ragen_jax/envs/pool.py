@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 from ragen_jax.envs import env_class
-from ragen_jax.envs.base import EnvConfig, Observation, StepResult, TextEnv
+from ragen_jax.envs.base import Ending, EnvConfig, Observation, StepResult, TextEnv
 
 logger = logging.getLogger(__name__)
 
@@ -19,9 +19,9 @@ logger = logging.getLogger(__name__)
 class EnvPool:
     """``groups * group_size`` environments; row ``i * group_size + k`` is member k of group i.
 
-    An environment that raises, or whose reset or step exceeds the time limit, makes its row invalid until the next
-    reset: ``errors[row]`` says why, the row's results are None and later answers for it are ignored. The thread of a
-    hung environment is abandoned (threads are daemons, so it cannot keep the process alive) and replaced.
+    An environment that raises, or whose reset, step or finish exceeds the time limit, makes its row invalid until the
+    next reset: ``errors[row]`` says why, the row's results are None and later answers for it are ignored. The thread of
+    a hung environment is abandoned (threads are daemons, so it cannot keep the process alive) and replaced.
 
     Attributes:
       name: name of the environment.
@@ -50,7 +50,7 @@ class EnvPool:
           groups: P.
           group_size: G, members that share a layout seed.
           workers: threads; an environment with ``max_workers`` has no more than that.
-          step_timeout_s: seconds that one reset or step may take.
+          step_timeout_s: seconds that one reset, step or finish may take.
 
         Raises:
           KeyError: for an unknown name.
@@ -125,6 +125,14 @@ class EnvPool:
             if answer is not None and self.errors[row] is None
         )
         return self._run(calls)
+
+    def finish(self, rows: Sequence[int]) -> list[Ending | None]:
+        """End the episodes of some rows where they stand; see ``TextEnv.finish``.
+
+        Returns:
+          One ending a row of the pool, None for the other rows and where the environment failed.
+        """
+        return self._run((row, self.envs[row].finish, ()) for row in rows if self.errors[row] is None)
 
     def close(self) -> None:
         """Stop the threads and close the environments that still work."""

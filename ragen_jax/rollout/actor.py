@@ -7,8 +7,10 @@ Rules for what goes wrong:
 * A reply cut at its token cap is not acted upon; the episode ends as truncated.
 * An observation is shown only if a full reply still fits behind it; else the episode ends as truncated before it, with
   its earlier turns and rewards. An episode whose turns are used up is truncated too.
-* A row whose environment failed is not valid. It keeps what it had until then. A reward or metric that is no finite
-  number, or makes the return no finite float32 number, is such a failure.
+* An episode that ends without its environment is finished there (``TextEnv.finish``). What that pays is added to the
+  reward of the last turn, as if the environment had ended the episode itself.
+* A row whose environment failed is not valid. It keeps what it had until then. A breach of the contract (see
+  ``envs/contract.py``) is such a failure, and so is a reward that makes the return no finite float32 number.
 """
 
 from __future__ import annotations
@@ -16,12 +18,13 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
-from ragen_jax.envs.base import Observation, StepResult, TextEnv, finite_number
+from ragen_jax.envs.base import Ending, Observation, StepResult, TextEnv
+from ragen_jax.envs.contract import check_ending, check_instructions, check_observation, check_result, is_metric
 from ragen_jax.envs.parsing import parse_reply
 from ragen_jax.rollout.assemble import Row, assemble, pad_left, pad_right
 from ragen_jax.rollout.episodes import Episode, Rollout, RolloutInfo, TurnRecord
@@ -31,7 +34,6 @@ from ragen_jax.types import Responses
 
 logger = logging.getLogger(__name__)
 
-_NUMBERS = (int, float, np.integer, np.floating)  # what becomes a metric; Python's bool is an int
 _LARGEST_RETURN = float(np.finfo(np.float32).max)
 
 
@@ -53,6 +55,10 @@ class Pool(Protocol):
 
     def step(self, answers: Sequence[str | None]) -> list[StepResult | None]:
         """Act in the rows that have an answer; None for the others and for rows that failed."""
+        ...
+
+    def finish(self, rows: Sequence[int]) -> list[Ending | None]:
+        """End the episodes of some rows where they stand; None for the others and for rows that failed."""
         ...
 
 
@@ -103,12 +109,16 @@ def collect(
     if format_penalty > 0:
         raise ValueError(f"format_penalty={format_penalty}: use zero or a negative number")
 
+    def where(row: int, moment: str) -> str:
+        return f"environment {pool.envs[0].name!r}, seed {seeds[row // pool.group_size]}, row {row}, {moment}"
+
     observations = pool.reset(seeds)
     players = []
-    for observation, error in zip(observations, pool.errors, strict=True):
+    for row, (env, observation) in enumerate(zip(pool.envs, observations, strict=True)):
+        error = pool.errors[row] or _fault(where(row, "reset"), _check_opening, env, observation)
         messages = UserMessages(pool.envs[0].config, max_turns=max_turns, show_rewards=show_rewards)
-        shown = "" if observation is None else messages.first(observation)
-        players.append(_Player(messages, shown, active=observation is not None, error=error))
+        shown = "" if error is not None or observation is None else messages.first(observation)
+        players.append(_Player(messages, shown, active=error is None, playing=error is None, error=error))
     openings = [_opening(pool, players, group, seed) for group, seed in enumerate(seeds)]
     prompts = [chat.first_prompt(*opening) for opening in openings]
     prompt_texts = [chat.first_text(*opening) for opening in openings]
@@ -128,16 +138,23 @@ def collect(
         if not active.any():
             break
         responses = session.respond(active)
-        for row in np.flatnonzero(active):
-            players[row].take_reply(responses, int(row), turn, chat)
-        results = pool.step([player.answer_to_act_on() for player in players])
-        for row in np.flatnonzero(active):
-            where = (
-                f"environment {pool.envs[0].name!r}, seed {seeds[int(row) // pool.group_size]}, row {row}, turn {turn}"
-            )
-            error = pool.errors[row] or _number_error(results[row], players[row].row.rewards, where)
+        for row in np.flatnonzero(active).tolist():
+            players[row].take_reply(responses, row, turn, chat)
+        answers = [player.answer_to_act_on() for player in players]
+        results = pool.step(answers)
+        for row in np.flatnonzero(active).tolist():
+            error = pool.errors[row]
+            if error is None and answers[row] is not None:
+                earned = players[row].row.rewards
+                error = _fault(where(row, f"turn {turn}"), _check_step, results[row], earned)
             players[row].settle(results[row], error, format_penalty=format_penalty)
         next_ids = _show_next(players, chat, last_turn=turn + 1 == max_turns, room=max_context - max_new_tokens)
+        broken_off = [row for row, player in enumerate(players) if player.playing and not player.active]
+        endings = pool.finish(broken_off) if broken_off else []
+        for row in broken_off:
+            earned = players[row].row.rewards
+            error = pool.errors[row] or _fault(where(row, "finish"), _check_finish, endings[row], earned)
+            players[row].finish(endings[row], error)
         if any(next_ids):
             session.observe(*pad_right(next_ids, bucket=observation_bucket, pad_id=chat.tokenizer.pad_id))
 
@@ -163,7 +180,8 @@ class _Player:
 
     messages: UserMessages
     shown: str  # the user message that the next reply answers
-    active: bool
+    active: bool  # another reply is wanted
+    playing: bool  # the environment is in the middle of the episode
     error: str | None
     row: Row = dataclasses.field(default_factory=Row)
     turns: list[TurnRecord] = dataclasses.field(default_factory=list)
@@ -208,17 +226,14 @@ class _Player:
         record = self.turns[-1]
         reward, valid_action = 0.0, False
         if error is not None:
-            self.error = error
-            self.active = False
+            self._fail(error)
             return
         if result is not None:
             reward, valid_action = float(result.reward), bool(result.info["action_is_valid"])
             self.success |= bool(result.info["success"])
-            self.terminated, self.truncated = result.terminated, result.truncated
-        info = {"action_is_valid": False, "action_is_effective": False} if result is None else result.info
-        for key, value in info.items():
-            if isinstance(value, (*_NUMBERS, np.bool_)) and key != "success":
-                self.metrics[key].append(float(value))
+            self.terminated, self.truncated = bool(result.terminated), bool(result.truncated)
+            self.playing = not result.done
+        self._note({"action_is_valid": False, "action_is_effective": False} if result is None else result.info)
         well_formed = record.well_formed and valid_action
         penalty = 0.0 if well_formed else float(format_penalty)
         self.turns[-1] = dataclasses.replace(record, reward=reward, penalty=penalty, well_formed=well_formed)
@@ -227,6 +242,26 @@ class _Player:
         self.truncated |= record.cut
         self.active = not (self.terminated or self.truncated)
         self.shown = self.messages.next(result)
+
+    def finish(self, ending: Ending | None, error: str | None) -> None:
+        """Enter what the environment still had to say of an episode that ended without it."""
+        self.playing = False
+        if error is not None:
+            self._fail(error)
+        elif ending is not None:
+            reward = float(ending.reward)
+            self.turns[-1] = dataclasses.replace(self.turns[-1], reward=self.turns[-1].reward + reward)
+            self.row.add_reward(reward)
+            self._note(ending.info)
+
+    def _fail(self, error: str) -> None:
+        self.error, self.active, self.playing = error, False, False
+
+    def _note(self, info: Mapping[str, Any]) -> None:
+        """Keep the numbers of an info as metrics."""
+        for key, value in info.items():
+            if is_metric(value) and key != "success":
+                self.metrics[key].append(float(value))
 
     def episode(self, *, env: str, seed: int, member: int, prompt: str) -> Episode:
         """The finished record."""
@@ -262,29 +297,34 @@ def _show_next(players: Sequence[_Player], chat: ChatFormat, *, last_turn: bool,
     return shown
 
 
-def _number_error(result: StepResult | None, rewards: Sequence[float], where: str) -> str | None:
-    """What is wrong with the numbers of a step, or None. NaN in a return would poison the update of every row.
-
-    Args:
-      result: of the step; None when there was none.
-      rewards: what the row has earned so far.
-      where: environment, seed, row and turn, in words.
-    """
-    if result is None:
-        return None
+def _fault(where: str, check: Callable[..., None], *arguments: Any) -> str | None:
+    """What a check finds wrong, with environment, seed, row and moment in front; None when all is right."""
     try:
-        reward = finite_number("reward", result.reward)
-        for key, value in result.info.items():
-            if isinstance(value, _NUMBERS) and not isinstance(value, bool):
-                finite_number(key, value)
+        check(*arguments)
     except ValueError as fault:
         error = f"{where}: {fault}"
-    else:
-        if abs(sum(rewards) + reward) <= _LARGEST_RETURN:
-            return None
-        error = f"{where}: reward {reward} makes the return no finite float32 number"
-    logger.warning("the row is invalid: %s", error)
-    return error
+        logger.warning("the row is invalid: %s", error)
+        return error
+    return None
+
+
+def _check_opening(env: TextEnv, observation: object) -> None:
+    check_observation(observation)
+    check_instructions(env.instructions())
+
+
+def _check_step(result: object, rewards: Sequence[float]) -> None:
+    _check_return(check_result(result).reward, rewards)
+
+
+def _check_finish(ending: object, rewards: Sequence[float]) -> None:
+    _check_return(check_ending(ending).reward, rewards)
+
+
+def _check_return(reward: float, rewards: Sequence[float]) -> None:
+    """Refuse a reward that takes the return out of float32: NaN there would poison the update of every row."""
+    if not abs(sum(rewards) + float(reward)) <= _LARGEST_RETURN:
+        raise ValueError(f"reward {float(reward)} makes the return no finite float32 number")
 
 
 def _opening(pool: Pool, players: Sequence[_Player], group: int, seed: int) -> tuple[str, str]:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from ragen_jax.envs.base import EnvConfig, Observation, StepResult
+from ragen_jax.envs.base import Ending, EnvConfig, Observation, StepResult
 from ragen_jax.rollout.actor import collect
 from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.rollout.prompting import ChatFormat
@@ -32,7 +32,7 @@ class LinePool:
     """P x G walkers that start ``seed % 10`` cells from the goal and earn 1 on it.
 
     ``long_observation`` words are added to every observation after the first; rows in ``failing`` raise at their first
-    step, rows in ``dead`` at their reset.
+    step, rows in ``dead`` at their reset. ``ending`` is what an episode that is broken off is still worth.
     """
 
     def __init__(
@@ -44,13 +44,15 @@ class LinePool:
         long_observation: int = 0,
         failing: Sequence[int] = (),
         dead: Sequence[int] = (),
+        ending: Ending | None = None,
     ) -> None:
         config = EnvConfig(instructions=style)
         self.envs = [LineEnv(config) for _ in range(groups * group_size)]
         self.groups, self.group_size = groups, group_size
         self.errors: list[str | None] = [None] * (groups * group_size)
         self.answers: list[list[str | None]] = []
-        self._long, self._failing, self._dead = long_observation, failing, dead
+        self.finished: list[list[int]] = []
+        self._long, self._failing, self._dead, self._ending = long_observation, failing, dead, ending or Ending()
 
     def reset(self, seeds: Sequence[int]) -> list[Observation | None]:
         self.distances = [seed % 10 for seed in seeds for _ in range(self.group_size)]
@@ -62,6 +64,10 @@ class LinePool:
     def step(self, answers: Sequence[str | None]) -> list[StepResult | None]:
         self.answers.append(list(answers))
         return [None if answer is None else self._step(row, answer) for row, answer in enumerate(answers)]
+
+    def finish(self, rows: Sequence[int]) -> list[Ending | None]:
+        self.finished.append(list(rows))
+        return [self._ending if row in rows else None for row in range(len(self.envs))]
 
     def _step(self, row: int, answer: str) -> StepResult | None:
         if row in self._failing:

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from ragen_jax.envs.base import Ending
 from ragen_jax.rollout.assemble import Row, assemble
 from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.rollout.metrics import rollout_metrics
@@ -97,6 +98,24 @@ def test_c23_an_observation_that_leaves_no_room_ends_the_episode(chat: ChatForma
     assert rollout.batch.returns.tolist() == [0.25]
     assert row_ids(rollout, 0) == list(episode.turns[0].token_ids)
     assert len(policy.sessions[0].contexts[0]) == rollout.batch.prompt_mask.sum() + len(episode.turns[0].token_ids)
+
+
+def test_c23_an_episode_without_room_is_finished_in_its_environment(chat: ChatFormat) -> None:
+    pool = LinePool(1, 2, long_observation=500, ending=Ending(0.5, {"left": 4}))
+    rollout, _ = play(chat, pool, lambda row, turn: MOVE, seeds=[5], max_context=64)
+    assert pool.finished == [[0, 1]]
+    assert rollout.batch.returns.tolist() == [0.75, 0.75]
+    for row, episode in enumerate(rollout.info.episodes):
+        assert [turn.reward for turn in episode.turns] == [0.75]
+        assert rollout.batch.token_rewards[row, len(episode.turns[0].token_ids) - 1] == 0.75
+        assert episode.metrics["left"] == 4
+
+
+def test_an_episode_that_its_environment_ended_is_not_finished_again(chat: ChatFormat) -> None:
+    pool = LinePool(1, 2, failing=[1], ending=Ending(0.5))
+    rollout, _ = play(chat, pool, lambda row, turn: MOVE)
+    assert pool.finished == []
+    assert rollout.batch.returns.tolist() == [1.0, 0.0]
 
 
 def test_c23_the_budget_of_the_next_reply_counts(chat: ChatFormat) -> None:

@@ -17,6 +17,18 @@ from tests.env_fixtures import every_env, own_options
 ROOM = {"deepcoder": (1024, 8_000), "search_qa": (512, 20_000), "webshop": (256, 16_000), "game_2048": (128, 12_000)}
 """Tokens of a reply and of a row, where programs, passages and long names need more than 128 and 4,000."""
 
+ROLL = {
+    "max_turns": 5,
+    "max_new_tokens": 128,
+    "max_context": 8_000,
+    "prompt_bucket": 32,
+    "length_bucket": 32,
+    "observation_bucket": 8,
+    "format_penalty": -0.1,
+    "show_rewards": True,
+    "seed": (0,),
+}
+
 
 @pytest.mark.parametrize("style", ["terse", "full"])
 @every_env
@@ -36,16 +48,9 @@ def test_episodes_pass_the_audit(chat: ChatFormat, name: str, style: str) -> Non
             ScriptedPolicy(chat.tokenizer, script, max_new_tokens=max_new_tokens),
             pool,
             chat,
-            seeds=[3, 4],
-            max_turns=config.max_turns,
-            max_new_tokens=max_new_tokens,
-            max_context=max_context,
-            prompt_bucket=32,
-            length_bucket=32,
-            observation_bucket=8,
-            format_penalty=-0.1,
-            show_rewards=True,
-            seed=(0,),
+            **ROLL
+            | {"seeds": [3, 4], "max_turns": config.max_turns}
+            | {"max_new_tokens": max_new_tokens, "max_context": max_context},
         )
     for row, episode in enumerate(rollout.info.episodes):
         assert first_divergence(rollout.batch, row, chat, episode) is None
@@ -56,6 +61,55 @@ def test_episodes_pass_the_audit(chat: ChatFormat, name: str, style: str) -> Non
     assert metrics["rollout/invalid_rows"] == 0
     assert metrics["rollout/success"] > 0
     assert rollout.batch.prompt_class.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("last", ["no form at all", "x</think><answer>" + "1,1,1 || " * 60])
+def test_an_unsolved_sudoku_pays_its_share_whatever_the_last_reply_is(chat: ChatFormat, last: str) -> None:
+    """Malformed or cut: the reply costs the format penalty, and what was placed before is still paid."""
+    config = env_config("sudoku")
+    with EnvPool("sudoku", config, groups=1, group_size=2, workers=1) as pool:
+
+        def script(row: int, turn: int) -> str:
+            if row == 0 and turn == 4:
+                return last
+            answer = pool.envs[row].demonstrate(np.random.default_rng(0), skill=1.0).answer if turn == 0 else "9,9,9"
+            return f"x</think><answer>{answer}</answer>"
+
+        rollout = collect(
+            ScriptedPolicy(chat.tokenizer, script, max_new_tokens=128), pool, chat, **ROLL | {"seeds": [5]}
+        )
+    odd, usual = rollout.info.episodes
+    assert [turn.reward for turn in odd.turns] == [turn.reward for turn in usual.turns] == [0, 0, 0, 0, 0.25]
+    assert rollout.batch.returns.tolist() == [0.25, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [("search_qa", {"answered", "f1", "searches", "gold_recall"}), ("webshop", {"purchased", "score"})],
+)
+@pytest.mark.parametrize("malformed", [True, False], ids=["a malformed reply", "no room"])
+def test_every_episode_reports_its_end(chat: ChatFormat, name: str, keys: set[str], malformed: bool) -> None:
+    config = env_config(name)
+    answer = {"search_qa": "search[founder]", "webshop": "click[nothing]"}[name]
+
+    def script(row: int, turn: int) -> str:
+        return "no form" if malformed and row == turn == 0 else f"x</think><answer>{answer}</answer>"
+
+    room = 30_000 if malformed else 130
+    with EnvPool(name, config, groups=1, group_size=2, workers=1) as pool:
+        rollout = collect(
+            ScriptedPolicy(chat.tokenizer, script, max_new_tokens=128),
+            pool,
+            chat,
+            **ROLL | {"seeds": [3], "max_turns": config.max_turns, "max_context": room},
+        )
+    for episode in rollout.info.episodes:
+        assert episode.error is None and episode.truncated
+        assert keys <= episode.metrics.keys()
+    whole = rollout.info.episodes[1]
+    assert len(whole.turns) == (config.max_turns if malformed else 1)
+    if name == "search_qa":
+        assert whole.metrics["answered"] == 0 and whole.metrics["searches"] == len(whole.turns)
 
 
 def test_c27_surplus_actions_run_up_to_the_limit_and_are_penalised(chat: ChatFormat) -> None:
@@ -69,15 +123,7 @@ def test_c27_surplus_actions_run_up_to_the_limit_and_are_penalised(chat: ChatFor
             pool,
             chat,
             seeds=[next(seed for seed in range(100) if off_the_column(pool, seed))],
-            max_turns=1,
-            max_new_tokens=128,
-            max_context=128,
-            prompt_bucket=32,
-            length_bucket=32,
-            observation_bucket=8,
-            format_penalty=-0.1,
-            show_rewards=True,
-            seed=(0,),
+            **ROLL | {"max_turns": 1, "max_context": 128},
         )
         moved = pool.envs[0].player
     episode = rollout.info.episodes[0]

@@ -6,17 +6,21 @@ import base64
 import contextlib
 import dataclasses
 import math
+import re
+import typing
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv, finite_number
-from ragen_jax.envs.data_source import DataSource
+from ragen_jax.envs.base import Demonstration, Ending, EnvConfig, Observation, StepResult, TextEnv
+from ragen_jax.envs.contract import check_ending, check_result
+from ragen_jax.envs.data_source import KINDS, DataSource
 from ragen_jax.envs.json_http import JsonClient
 from ragen_jax.envs.text import neutralise
+from ragen_jax.value_types import fits, type_name
 
 COMMON = tuple(field.name for field in dataclasses.fields(EnvConfig))
-FLAGS = ("success", "action_is_valid", "action_is_effective")
 
 
 class EnvServerError(OSError):
@@ -82,24 +86,28 @@ class HttpEnv(TextEnv):
             raise RuntimeError("the episode is over or was never begun: call reset")
         self._done = True  # after a failure the state there is not known
         said = self._call("/step", answer=answer)
-        info = {
-            key: tuple(value) if isinstance(value, list) else value
-            for key, value in self._field(said, "info", dict).items()
-        }
-        for flag in FLAGS:
-            self._field(info, flag, bool)
-        for key, value in info.items():
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                self._number(key, value)
-        terminated, truncated = self._field(said, "terminated", bool), self._field(said, "truncated", bool)
-        if terminated and truncated:
-            raise EnvServerError(
-                f"the environment server at {self.config.url} sent terminated and truncated: an episode ends in one way"
-            )
-        reward = self._number("reward", self._field(said, "reward", int | float))
-        result = StepResult(self._observation(said), reward, terminated, truncated, info)
+        result = StepResult(
+            self._observation(said),
+            said.get("reward"),  # type: ignore[arg-type]
+            said.get("terminated"),  # type: ignore[arg-type]
+            said.get("truncated"),  # type: ignore[arg-type]
+            self._info(said),
+        )
+        self._hold(check_result, result)
         self._done = result.done
         return result
+
+    def finish(self) -> Ending:
+        """End the episode there; see ``TextEnv.finish``.
+
+        Raises:
+          EnvServerError: no usable answer of the server.
+        """
+        self._done = True
+        said = self._call("/finish")
+        ending = Ending(said.get("reward"), self._info(said))  # type: ignore[arg-type]
+        self._hold(check_ending, ending)
+        return ending
 
     def instructions(self) -> str:
         """Task description of the server."""
@@ -119,13 +127,24 @@ class HttpEnv(TextEnv):
 
     def data_source(self) -> DataSource | None:
         """What the server says about its rows; None when it says nothing."""
-        source = self._open().get("data_source")
-        try:
-            return None if source is None else DataSource(**source)
-        except TypeError as error:
-            raise EnvServerError(
-                f"the environment server at {self.config.url} sent data_source {source!r}: {error}"
-            ) from error
+        said = self._open().get("data_source")
+        if said is None:
+            return None
+        hints = typing.get_type_hints(DataSource)
+        required = {field.name for field in dataclasses.fields(DataSource) if field.default is dataclasses.MISSING}
+        if not isinstance(said, dict) or not required <= said.keys() <= hints.keys():
+            raise self._fault(f"data_source {said!r}, not an object with {', '.join(hints)}")
+        for name, value in said.items():
+            if not fits(value, hints[name]):
+                raise self._fault(f"data_source with {name}={value!r}, not {type_name(hints[name])}")
+        source = DataSource(**said)
+        if source.kind not in KINDS:
+            raise self._fault(f"data_source with kind={source.kind!r}, not one of {', '.join(KINDS)}")
+        if not re.fullmatch(r"[0-9a-f]{64}", source.sha256):
+            raise self._fault(f"data_source with sha256={source.sha256!r}, not 64 digits of a hash")
+        if source.rows < 1 or source.skipped < 0:
+            raise self._fault(f"data_source with rows={source.rows}, skipped={source.skipped}: no counts of rows")
+        return source
 
     def close(self) -> None:
         """Free the environment there; a server that is gone holds nothing."""
@@ -155,24 +174,29 @@ class HttpEnv(TextEnv):
             data = np.frombuffer(base64.b64decode(image["rgb"], validate=True), dtype=np.uint8)
             return data.reshape(image["height"], image["width"], 3)
         except (KeyError, TypeError, ValueError) as error:
-            raise EnvServerError(
-                f"the environment server at {self.config.url} sent an image that is not {{height, width, rgb}}: {error}"
-            ) from error
+            raise self._fault(f"an image that is not {{height, width, rgb}}: {error}") from error
 
-    def _number(self, name: str, value: float) -> float:
-        """A number of an answer, which becomes a reward or a metric."""
+    def _info(self, said: dict[str, Any]) -> dict[str, Any]:
+        """The info of an answer; JSON has lists where Python has tuples."""
+        info = self._field(said, "info", dict)
+        return {key: tuple(value) if isinstance(value, list) else value for key, value in info.items()}
+
+    def _hold(self, check: Callable[[Any], object], said: StepResult | Ending) -> None:
+        """Hold an answer against the contract of every environment."""
         try:
-            return finite_number(name, value)
+            check(said)
         except ValueError as error:
-            raise EnvServerError(f"the environment server at {self.config.url} sent {error}") from error
+            raise self._fault(f"what is outside the protocol: {error}") from error
 
-    def _field(self, answer: dict[str, Any], name: str, kind: Any) -> Any:
+    def _field(self, answer: dict[str, Any], name: str, kind: type) -> Any:
         """A field of an answer, of the type that the protocol says."""
         value = answer.get(name)
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            wanted = getattr(kind, "__name__", str(kind))
-            raise EnvServerError(f"the environment server at {self.config.url} sent {name}={value!r}, not {wanted}")
+        if not isinstance(value, kind):
+            raise self._fault(f"{name}={value!r}, not {kind.__name__}")
         return value
+
+    def _fault(self, what: str) -> EnvServerError:
+        return EnvServerError(f"the environment server at {self.config.url} sent {what}")
 
 
 def _client(config: HttpEnvConfig) -> JsonClient:

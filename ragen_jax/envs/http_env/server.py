@@ -9,9 +9,9 @@ from __future__ import annotations
 import base64
 import contextlib
 import dataclasses
-import itertools
 import json
 import logging
+import secrets
 import sys
 import threading
 import typing
@@ -23,12 +23,15 @@ import numpy as np
 
 from ragen_jax.envs import env_class, make_env
 from ragen_jax.envs.base import Observation, TextEnv
+from ragen_jax.envs.contract import check_ending, check_observation, check_result
 from ragen_jax.envs.http_env.env import COMMON, HttpEnv
 from ragen_jax.envs.json_http import JsonHandler, JsonServer, RequestError, encode
 
 logger = logging.getLogger(__name__)
 
 USAGE = "usage: python -m ragen_jax.envs.http_env.server env=NAME [env.OPTION=value ...] [host=127.0.0.1] [port=8100]"
+
+PATHS = ("/make", "/reset", "/step", "/finish", "/demonstrate", "/close")
 
 
 class _UnknownIdError(RequestError):
@@ -81,7 +84,6 @@ class EnvServer(JsonServer):
         self._max_envs = max_envs
         self._lock = threading.Lock()  # guards the table
         self._envs: OrderedDict[str, tuple[TextEnv, threading.Lock]] = OrderedDict()
-        self._ids = itertools.count(1)
         super().__init__((host, port), _Handler)
 
     def answer(self, path: str, body: Any) -> dict[str, Any]:
@@ -118,7 +120,7 @@ class EnvServer(JsonServer):
         if source is not None:
             made["data_source"] = dataclasses.asdict(source)
         with self._lock:
-            env_id = str(next(self._ids))
+            env_id = secrets.token_hex(16)  # no later server may know it: its environment would be another one
             self._envs[env_id] = (env, threading.Lock())
             oldest = self._envs.popitem(last=False)[1] if len(self._envs) > self._max_envs else None
         if oldest is not None:
@@ -137,8 +139,10 @@ class _Handler(JsonHandler):
     server: EnvServer
 
     def do_POST(self) -> None:  # noqa: N802 (the name that http.server calls)
-        if self.path not in ("/make", "/reset", "/step", "/demonstrate", "/close"):
-            self.send_json(404, {"error": f"no such path {self.path!r}: /make, /reset, /step, /demonstrate, /close"})
+        if self.path not in ("/make", "/reset", "/step", "/finish", "/demonstrate", "/close"):
+            self.send_json(
+                404, {"error": f"no such path {self.path!r}: /make, /reset, /step, /finish, /demonstrate, /close"}
+            )
             return
         status, data = 200, b""
         try:
@@ -155,20 +159,32 @@ class _Handler(JsonHandler):
 
 def _act(env: TextEnv, path: str, body: dict[str, Any]) -> dict[str, Any]:
     if path == "/reset":
-        observation = env.reset(_take(body, "seed", int), _take(body, "member", int))
+        observation = check_observation(env.reset(_take(body, "seed", int), _take(body, "member", int)))
         return {"observation": _observed(observation), "canonical": env.canonical()}
     if path == "/demonstrate":
         skill = float(_take(body, "skill", int | float))
         shown = env.demonstrate(np.random.default_rng(_take(body, "seed", int)), skill=skill)
         return {"reasoning": shown.reasoning, "answer": shown.answer}
-    result = env.step(_take(body, "answer", str))
+    if path == "/finish":
+        ending = check_ending(env.finish())
+        return {"reward": _plain(ending.reward), "info": _plain_info(ending.info)}
+    result = check_result(env.step(_take(body, "answer", str)))
     return {
         "observation": _observed(result.observation),
-        "reward": result.reward.item() if isinstance(result.reward, np.generic) else result.reward,
-        "terminated": result.terminated,
-        "truncated": result.truncated,
-        "info": {key: value.item() if isinstance(value, np.generic) else value for key, value in result.info.items()},
+        "reward": _plain(result.reward),
+        "terminated": bool(result.terminated),
+        "truncated": bool(result.truncated),
+        "info": _plain_info(result.info),
     }
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy as JSON knows it."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _plain_info(info: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _plain(value) for key, value in info.items()}
 
 
 def _observed(observation: Observation) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ragen_jax.envs.base import Demonstration, EnvConfig, Observation, StepResult, TextEnv
+from ragen_jax.envs.base import Demonstration, Ending, EnvConfig, Observation, StepResult, TextEnv
 from ragen_jax.envs.demonstrations import answer_rule, join_actions, with_fillers
 from ragen_jax.envs.instances import draw_instance
 from ragen_jax.envs.sudoku.puzzles import SIZES, Grid, candidates, draw_puzzle
@@ -118,7 +118,7 @@ class Sudoku(TextEnv):
         solved = self.grid == self._solution
         truncated = not solved and (self._turns >= config.max_turns or self._actions >= config.max_actions)
         self._done = solved or truncated
-        reward = 1.0 if solved else config.partial_score * self._right_share() if truncated else 0.0
+        reward = 1.0 if solved else self._partial_reward() if truncated else 0.0
         info: dict[str, Any] = {
             "success": solved,
             "action_is_valid": valid,
@@ -132,6 +132,11 @@ class Sudoku(TextEnv):
         if refused:
             text += f"\nAgainst the rule: {' '.join(refused)}"
         return StepResult(Observation(text), reward=reward, terminated=solved, truncated=truncated, info=info)
+
+    def finish(self) -> Ending:
+        """Pay the share of right cells; see ``TextEnv.finish``."""
+        self._done = True
+        return Ending(reward=self._partial_reward())
 
     def instructions(self) -> str:
         """Task description; the terse one is empty, tiny policies know the task from their warm start."""
@@ -222,13 +227,13 @@ class Sudoku(TextEnv):
         cell = min(empty, key=lambda cell: len(candidates(grid, cell)))
         return cell, self._solution[cell]
 
-    def _right_share(self) -> float:
-        """Share of the empty cells of the puzzle that hold their digit."""
+    def _partial_reward(self) -> float:
+        """What the grid as it is pays: the share of the empty cells of the puzzle that hold their digit."""
         right = sum(
             digit == wanted and not clue
             for digit, wanted, clue in zip(self.grid, self._solution, self._puzzle, strict=True)
         )
-        return right / self.config.empty
+        return self.config.partial_score * (right / self.config.empty)
 
 
 def render(puzzle: Grid, grid: Grid) -> str:

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragen_jax.envs import StepResult, TextEnv, make_env
-from ragen_jax.envs.base import Demonstration, Observation
+from ragen_jax.envs.base import Demonstration, Ending, Observation
 from ragen_jax.envs.data_source import DataSource
 from ragen_jax.envs.http_env import EnvServerError
 from ragen_jax.envs.http_env.server import EnvServer, main
@@ -160,16 +160,17 @@ GOOD_STEP = {
 
 
 @contextlib.contextmanager
-def scripted(step: object) -> Iterator[TextEnv]:
-    """A server of another author, whose answer to a step is given."""
+def scripted(step: object, *, source: object = None, finish: object = None) -> Iterator[TextEnv]:
+    """A server of another author, whose answers are given."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
             answers = {
-                "/make": {"id": "a", "name": "mine", "instructions": "play"},
+                "/make": {"id": "a", "name": "mine", "instructions": "play", "data_source": source},
                 "/reset": {"observation": {"text": "hello"}, "canonical": "h"},
                 "/step": step,
+                "/finish": finish,
                 "/close": {},
             }
             data = json.dumps(answers[self.path]).encode()
@@ -197,24 +198,101 @@ def test_a_server_of_another_author() -> None:
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"reward": "1"}, r"sent reward='1'"),
-        ({"reward": True}, r"sent reward=True"),
-        ({"reward": float("nan")}, r"sent reward nan"),
-        ({"reward": 10**400}, r"sent reward of 1329 bits is beyond every float"),
-        ({"truncated": True}, r"127\.0\.0\.1:\d+ sent terminated and truncated"),
-        ({"info": GOOD_STEP["info"] | {"much": float("inf")}}, r"127\.0\.0\.1:\d+ sent much inf is not finite"),
-        ({"info": GOOD_STEP["info"] | {"many": 10**400}}, r"sent many of 1329 bits is beyond"),
-        ({"terminated": 1}, r"sent terminated=1, not bool"),
+        ({"reward": "1"}, r"127\.0\.0\.1:\d+ sent .*reward '1' of type str is no number"),
+        ({"reward": True}, r"reward True of type bool is no number"),
+        ({"reward": float("nan")}, r"reward nan is not finite"),
+        ({"reward": 10**400}, r"reward of 1329 bits is beyond every float"),
+        ({"truncated": True}, r"127\.0\.0\.1:\d+ sent .*terminated and truncated are both true"),
+        ({"info": GOOD_STEP["info"] | {"much": float("inf")}}, r"127\.0\.0\.1:\d+ sent .*much inf is not finite"),
+        ({"info": GOOD_STEP["info"] | {"many": 10**400}}, r"many of 1329 bits is beyond"),
+        ({"terminated": 1}, r"terminated is 1 of type int: use a bool"),
         ({"observation": "x"}, r"sent observation='x', not dict"),
         ({"observation": {"text": None}}, r"sent text=None, not str"),
         ({"observation": {"text": "x", "image": {"height": 1, "width": 1, "rgb": "AAA="}}}, r"an image that is not"),
-        ({"info": {"success": True}}, r"sent action_is_valid=None, not bool"),
+        ({"info": {"success": True}}, r"info has no 'action_is_valid'"),
+        ({"info": GOOD_STEP["info"] | {"success": "yes"}}, r"info\['success'\] is 'yes' of type str: use a bool"),
+        ({"info": GOOD_STEP["info"] | {"actions_taken": 2}}, r"info\['actions_taken'\] is 2 of type int: give a tuple"),
+        ({"info": GOOD_STEP["info"] | {"actions_taken": None}}, r"info\['actions_taken'\] is None: give a tuple"),
+        ({"info": GOOD_STEP["info"] | {"actions_taken": [1]}}, r"info\['actions_taken'\] is \(1,\) of type tuple"),
         ({"info": None}, r"sent info=None"),
     ],
 )
 def test_an_answer_outside_the_protocol_is_an_error(change: dict, fault: str) -> None:
     with scripted(GOOD_STEP | change) as env, pytest.raises(EnvServerError, match=fault):
         env.step("go")
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        ({"reward": 0.25}, "sent info=None, not dict"),
+        ({"info": {}}, "reward None of type NoneType is no number"),
+        ({"reward": 0.25, "info": {"score": float("nan")}}, "score nan is not finite"),
+    ],
+)
+def test_an_ending_outside_the_protocol_is_an_error(said: dict, fault: str) -> None:
+    with scripted(GOOD_STEP, finish=said) as env, pytest.raises(EnvServerError, match=rf"127\.0\.0\.1:\d+ .*{fault}"):
+        env.finish()
+
+
+def test_an_episode_that_is_broken_off_is_finished_there() -> None:
+    with scripted(GOOD_STEP, finish={"reward": 0.25, "info": {"score": 0.5}}) as env:
+        assert env.finish() == Ending(0.25, {"score": 0.5})
+        with pytest.raises(RuntimeError, match="call reset"):
+            env.step("go")
+    with serving(EnvServer("sudoku", port=0)) as url:
+        budgets = {"max_turns": 5, "max_actions_per_turn": 4, "max_actions": 20}
+        far, near = make_env("http", url=url, **budgets), make_env("sudoku", **budgets)
+        far.reset(3)
+        near.reset(3)
+        answer = near.demonstrate(np.random.default_rng(0), skill=1.0).answer
+        for env in (far, near):
+            env.step(answer)
+        assert far.finish() == near.finish() != Ending()
+        far.close()
+
+
+SOURCE = {"name": "rows", "kind": "path", "file": "r.jsonl", "rows": 3, "sha256": "0" * 64}
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        ({"sha256": 3}, r"data_source with sha256=3, not text"),
+        ({"sha256": "abc"}, r"data_source with sha256='abc', not 64 digits"),
+        ({"rows": "many"}, r"data_source with rows='many', not a whole number"),
+        ({"rows": True}, r"data_source with rows=True, not a whole number"),
+        ({"rows": -1}, r"data_source with rows=-1"),
+        ({"file": [1]}, r"data_source with file=\[1\], not text"),
+        ({"kind": None}, r"data_source with kind=None, not text"),
+        ({"kind": "moon"}, r"data_source with kind='moon', not one of embedded, path"),
+        ({"weight": 1}, r"data_source \{.*, not an object with name, kind"),
+    ],
+)
+def test_a_source_of_rows_outside_the_protocol_is_an_error(said: dict, fault: str) -> None:
+    with scripted(GOOD_STEP, source=SOURCE | said) as env, pytest.raises(EnvServerError, match=fault):
+        env.data_source()
+
+
+@pytest.mark.parametrize("said", [[1], "text", {"name": "rows"}])
+def test_a_source_of_rows_is_an_object_with_all_fields(said: object) -> None:
+    with scripted(GOOD_STEP, source=said) as env, pytest.raises(EnvServerError, match="not an object with name, kind"):
+        env.data_source()
+    with scripted(GOOD_STEP, source=SOURCE) as env:
+        assert env.data_source() == DataSource(**SOURCE)
+
+
+def test_after_a_restart_no_environment_is_taken_for_another_one() -> None:
+    """A counter would begin anew: validation would then play an environment that training made."""
+    server = EnvServer("frozen_lake", port=0)
+    with serving(server) as url:
+        validation, port = make_env("http", url=url, split="validation"), server.server_address[1]
+        validation.reset(1)
+    with serving(EnvServer("frozen_lake", port=port)) as url:
+        training = make_env("http", url=url)
+        training.reset(1)
+        with pytest.raises(EnvServerError, match=r"answered 404 .*no such environment"):
+            validation.reset(1)
 
 
 def test_an_answer_that_is_no_object_is_an_error() -> None:
