@@ -73,6 +73,8 @@ def main(argv: Sequence[str]) -> None:
     log_to_stderr()
     given = read_options(argv, options=OPTIONS, flags=("json",), doc=__doc__)
     n = whole_number(given, "n", default=200, least=2)
+    if "save" in given and not Path(given["save"]).parent.is_dir():
+        raise ValueError(f"save={given['save']}: there is no folder {Path(given['save']).parent}, make it first")
     rows = []
     skipped = {}
     for name in given["envs"].split(",") if "envs" in given else list(ENVS):

@@ -12,6 +12,7 @@ it, so that an answer may have several lines. End of input (Ctrl-D) leaves.
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -43,8 +44,7 @@ def main(argv: Sequence[str]) -> None:
     env = make_env(config.env.name, **config.env.options)
     try:
         if "replies" in rest:
-            with Path(rest["replies"]).open(encoding="utf-8") as lines:
-                play(env, config, member=member, replies=lines, out=sys.stdout)
+            play(env, config, member=member, replies=_read(Path(rest["replies"])), out=sys.stdout)
         else:
             play(env, config, member=member, replies=sys.stdin, out=sys.stdout)
     finally:
@@ -58,7 +58,7 @@ def play(env: TextEnv, config: Config, *, member: int, replies: TextIO, out: Tex
     shown = messages.first(env.reset(config.seed, member))
     instructions = env.instructions()
     _show(out, "system", instructions or "(no system message)")
-    earned, penalties, success, ending = 0.0, 0.0, False, "the turns are used up"
+    earned, penalties, success, ending = 0.0, 0.0, False, ""
     lines = _lines(replies, out)
     for _ in range(env.config.max_turns):
         _show(out, "user", shown)
@@ -82,6 +82,11 @@ def play(env: TextEnv, config: Config, *, member: int, replies: TextIO, out: Tex
             _show(out, "user (not shown to a policy any more)", result.observation.text)
             ending = "the task ended" if result.terminated else "a budget ran out"
             break
+    if not ending:
+        ending = "the turns are used up"
+        last = env.finish()
+        earned += last.reward
+        out.write(f"paid at the end {last.reward:g}\n{json.dumps(dict(last.info), default=str)}\n")
     out.write(
         f"{_LINE}\n{ending}: {'success' if success else 'no success'}, return {earned:g}, "
         f"format penalties {penalties:g}, task {env.canonical()!r}\n"
@@ -91,6 +96,18 @@ def play(env: TextEnv, config: Config, *, member: int, replies: TextIO, out: Tex
 def as_reply(answer: str) -> str:
     """A whole reply around an answer; its reasoning is a person's own affair."""
     return f"{THINK[0]} {THINK[1]}{ANSWER[0]}{answer}{ANSWER[1]}"
+
+
+def _read(file: Path) -> TextIO:
+    """A file of replies.
+
+    Raises:
+      ValueError: it is no text in UTF-8.
+    """
+    try:
+        return io.StringIO(file.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"replies={file} is no text in UTF-8 ({error}): save it as UTF-8") from error
 
 
 def _lines(replies: TextIO, out: TextIO) -> Iterator[str]:
@@ -127,7 +144,11 @@ def _outcome(result: StepResult | None, well_formed: bool, penalty: float) -> st
 
 def _with_name(argv: Sequence[str]) -> list[str]:
     """``env=NAME`` also as the ``env.name=NAME`` of every other module, so that its options are known."""
-    names = [token.removeprefix("--").removeprefix("env=") for token in argv if token.removeprefix("--")[:4] == "env="]
+    given = [token.removeprefix("--").partition("=") for token in argv]
+    named = [f"{key}={value}" for key, _, value in given if key in ("env", "env.name")]
+    if len(named) > 1:
+        raise ValueError(f"{' '.join(named)}: name one environment")
+    names = [value for key, _, value in given if key == "env"]
     for name in names:
         ENVS.check(name)
     return [*argv, *(f"env.name={name}" for name in names)]

@@ -17,6 +17,9 @@ def replacing(path: Path) -> Iterator[Path]:
     """A draft beside ``path`` for the body to write; it takes the place of ``path`` when the body ends without error.
 
     Every process has a draft of its own. It is on disk before it is renamed.
+
+    Raises:
+      OSError: it cannot be written; the error names ``path``, not the draft, which is no affair of the user.
     """
     draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
@@ -24,6 +27,10 @@ def replacing(path: Path) -> Iterator[Path]:
         with draft.open("rb") as stream:
             os.fsync(stream.fileno())
         draft.replace(path)
+    except OSError as error:
+        if error.filename != str(draft):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         draft.unlink(missing_ok=True)
 

@@ -30,6 +30,16 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_draft(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_place_that_is_not_there_is_named_and_not_the_draft(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere" / "file.json"
+    with pytest.raises(FileNotFoundError) as raised:
+        write_atomically(path, "x")
+    assert raised.value.filename == str(path)
+    other = tmp_path / "other"
+    with pytest.raises(FileNotFoundError, match="other"), replacing(tmp_path / "file.json"):
+        other.read_text()  # an error of the body names its own file
+
+
 def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "folder"
     with new_folder(folder, needed=1) as draft:

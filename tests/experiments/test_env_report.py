@@ -60,6 +60,11 @@ def test_what_cannot_be_made_is_left_out_unless_it_was_asked_for(
         env_report.main(["envs=http"])
 
 
+def test_a_folder_that_is_not_there_is_named_before_anything_is_played(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"save=.*nowhere/x\.json: there is no folder .*nowhere, make it first"):
+        env_report.main(["envs=bandit", "n=2", f"save={tmp_path / 'nowhere' / 'x.json'}"])
+
+
 @pytest.mark.parametrize("argument", ["n=1", "n=many", "episodes=3", "--fast"])
 def test_a_wrong_argument_is_refused(argument: str) -> None:
     with pytest.raises(ValueError, match=re.escape(argument)):

@@ -89,6 +89,22 @@ def test_a_bad_reply_costs_the_penalty_and_shows_the_same_again() -> None:
     assert second.splitlines()[2:] == first.splitlines()[1:]  # behind the reward and the number of the turn
 
 
+def test_what_is_paid_at_the_end_is_paid_after_a_bad_last_reply_too() -> None:
+    env = make_env("sudoku")
+    env.reset(5)
+    right = env.demonstrate(np.random.default_rng(0), skill=1.0).answer
+    out = played(f"{right}\n" + "<think>only\n" * 4, "env.name=sudoku", "seed=5")
+    assert "paid at the end 0.25" in out
+    assert "the turns are used up: no success, return 0.25" in out
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "latin.txt"
+    file.write_bytes(b"h\xe9\n")
+    with pytest.raises(ValueError, match=r"replies=.*latin\.txt is no text in UTF-8"):
+        play.main(["env=countdown", f"replies={file}"])
+
+
 def test_the_end_of_input_ends_politely() -> None:
     out = played("", "env.name=sokoban")
     assert out.splitlines()[-1].startswith("no more input: no success, return 0")
@@ -134,6 +150,8 @@ def test_replies_from_a_file_and_the_noise_of_a_member(tmp_path: Path, capsys: p
         (["env=sokoban", "env.size=4"], ValueError, "env.size"),
         (["member=-1"], ValueError, "member=-1"),
         (["replies=no/such"], OSError, "no/such"),
+        (["env=webshop", "env=sokoban"], ValueError, "env=webshop env=sokoban: name one environment"),
+        (["env=webshop", "--env.name=sokoban"], ValueError, "env=webshop env.name=sokoban: name one environment"),
     ],
 )
 def test_mistakes_are_named(arguments: list[str], error: type[Exception], message: str) -> None:
