@@ -73,6 +73,7 @@ def draw_instance(
     split: str,
     validation_percent: int,
     attempts: int = 10_000,
+    rows: int | None = None,
 ) -> Instance:
     """Draw the instance of a seed that lies in a split.
 
@@ -85,6 +86,7 @@ def draw_instance(
       split: "train", "validation" or "all".
       validation_percent: share of validation instances, 0 to 100.
       attempts: draws before giving up.
+      rows: how many rows of data the instances are, for the message; None where they are generated.
 
     Raises:
       ValueError: when no attempt gave an instance inside the split.
@@ -96,6 +98,12 @@ def draw_instance(
         instance = make(layout_rng(seed, attempt))
         if instance is not None and in_split(canonical(instance), split=split, validation_percent=validation_percent):
             return instance
+    if rows is not None:
+        raise ValueError(
+            f"seed {seed}: no instance of split {split!r} in {attempts} draws from {rows} rows of data; the hash of "
+            f"its content says where a row belongs, with validation_percent={validation_percent}: use more rows, "
+            "another validation_percent, or split='all'"
+        )
     raise ValueError(
         f"seed {seed}: no instance of split {split!r} in {attempts} attempts; "
         "the options ask for instances that are too rare or impossible, loosen them"

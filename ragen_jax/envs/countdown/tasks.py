@@ -65,6 +65,7 @@ def task_of_seed(config: CountdownConfig, seed: int) -> Task:
         split=config.split,
         validation_percent=config.validation_percent,
         attempts=_ATTEMPTS,
+        rows=len(rows) or None,
     )
 
 

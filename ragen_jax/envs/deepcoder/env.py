@@ -66,6 +66,7 @@ class DeepCoder(TextEnv):
             seed=seed,
             split=self.config.split,
             validation_percent=self.config.validation_percent,
+            rows=len(problems),
         )
         self._done = False
         return Observation(_question(self._problem))

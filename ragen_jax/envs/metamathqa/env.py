@@ -56,6 +56,7 @@ class MetaMathQA(TextEnv):
             seed=seed,
             split=self.config.split,
             validation_percent=self.config.validation_percent,
+            rows=len(problems),
         )
         if self.config.checker == "symbolic" and needs_algebra(self._problem.answer):
             shared_checker(self.config.time_limit_s)  # it loads its packages while the policy thinks

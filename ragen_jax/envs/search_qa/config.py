@@ -85,6 +85,8 @@ class SearchQAConfig(EnvConfig):
             raise ValueError(f"f1_threshold={self.f1_threshold}: use a value above 0, at most 1")
         if not 0.0 <= self.search_cost < 1.0:
             raise ValueError(f"search_cost={self.search_cost}: use 0 or more and less than 1, what a right answer pays")
+        if self.max_actions > self.max_turns:
+            refuse_changed(self, ("max_actions",), because=f"max_turns={self.max_turns} replies hold one action each")
         if self.world == FACTBOOK:
             refuse_changed(self, ("questions_file", "corpus_file"), because="world='factbook' has its own")
             require_factbook()

@@ -43,7 +43,7 @@ class _Attribute:
 _ATTRIBUTES = (
     _Attribute(
         ("Government", "Capital", "name"),
-        r"([^;(,]+)",
+        r"([^;(,]+?)(?: in Romanian)?\s*(?=[;(,]|$)",
         "capital",
         "What is the capital of {x}?",
         "the country whose capital is {y}",
@@ -57,7 +57,7 @@ _ATTRIBUTES = (
     ),
     _Attribute(
         ("Geography", "Elevation", "highest point"),
-        r"([^\d(;,]+?) (?=[\d(])",
+        r"([^\d(;,]+?)(?: pre-eruption height was)? (?=[\d(])",
         "Elevation highest point",
         "What is the highest point of {x}?",
         "the country whose highest point is {y}",
@@ -85,6 +85,9 @@ _ATTRIBUTES = (
     ),
 )
 
+_NO_VALUE = re.compile(r"unnamed|unknown|none\b|no |not |administered ", re.IGNORECASE)  # words in place of a value
+_MOST_SHARING = 3  # countries with the same answer; the anthem of 33 countries could be guessed
+
 
 def require_factbook() -> None:
     """Refuse to go on without the package; imports nothing.
@@ -100,7 +103,8 @@ def make_factbook() -> World:
     """One passage per field of a country, and questions through an attribute that only one country has.
 
     A value does not serve as a clue when it shares the beginning of a word with the name of the country, and a question
-    that holds its own answer is left out. The unit of the split is the country.
+    that holds its own answer is left out, and so is one whose answer more than ``_MOST_SHARING`` countries share. The
+    unit of the split is the country.
 
     Raises:
       ValueError: the package is missing.
@@ -145,7 +149,7 @@ def _values(code: str, record: dict[str, Any]) -> Iterator[tuple[_Attribute, tup
     """Attribute, and its value with the id of the passage that has it."""
     for attribute in _ATTRIBUTES:
         match = re.match(attribute.pattern, _text(_find(record, attribute.place)))
-        if match and normalise(match[1]):
+        if match and normalise(match[1]) and not _NO_VALUE.match(match[1]):
             yield attribute, (match[1].strip(), f"{code}/{'/'.join(attribute.place[:2])}")
 
 
@@ -160,6 +164,8 @@ def _questions(values: dict[str, dict[_Attribute, tuple[str, str]]]) -> Iterator
             for asked, (answer, answer_id) in facts.items():
                 text = asked.question.format(x=clue.clue.format(y=value))
                 if asked is clue or normalise(answer) in normalise(text):
+                    continue
+                if counts[asked, normalise(answer)] > _MOST_SHARING:
                     continue
                 yield Question(
                     text=text,

@@ -43,12 +43,16 @@ class Data:
     Attributes:
       questions: at least one.
       index: over the corpus; None when a server searches.
+      longest_answer: words of the longest answer, where a question has several of its shortest one.
+      longest_question: the question with this answer.
       source: what a run says about both.
     """
 
     questions: tuple[Question, ...]
     index: Bm25Index | None
     source: DataSource
+    longest_answer: int
+    longest_question: str
 
 
 def load_data(
@@ -95,8 +99,9 @@ def _load(questions: Found, corpus: Found, skip_malformed: bool, search_here: bo
     rows = _one_unit_per_text(asked.rows)
     name = NAME if questions else f"{NAME} {world}"
     if not search_here:
-        return Data(rows, None, dataclasses.replace(asked.source, name=name))
+        return _data(rows, None, dataclasses.replace(asked.source, name=name))
     passages = load_corpus(corpus, contexts_of=questions, skip_malformed=skip_malformed, world=world)
+    rows, without = _with_their_evidence(rows, passages.rows, skip_malformed=skip_malformed)
     both = f"{asked.source.sha256} {passages.source.sha256}"
     files = ", ".join(dict.fromkeys(source.file for source in (asked.source, passages.source) if source.file))
     source = dataclasses.replace(
@@ -104,9 +109,42 @@ def _load(questions: Found, corpus: Found, skip_malformed: bool, search_here: bo
         name=f"{name} over {len(passages.rows)} passages",
         file=files,
         sha256=hashlib.sha256(both.encode("ascii")).hexdigest(),
-        skipped=asked.source.skipped + passages.source.skipped,
+        rows=len(rows),
+        skipped=asked.source.skipped + passages.source.skipped + without,
     )
-    return Data(rows, Bm25Index(passages.rows), source)
+    return _data(rows, Bm25Index(passages.rows), source)
+
+
+def _data(questions: tuple[Question, ...], index: Bm25Index | None, source: DataSource) -> Data:
+    lengths = [min(len(answer.split()) for answer in question.answers) for question in questions]
+    longest = max(lengths)
+    return Data(questions, index, source, longest, questions[lengths.index(longest)].text)
+
+
+def _with_their_evidence(
+    questions: tuple[Question, ...], passages: tuple[Passage, ...], *, skip_malformed: bool
+) -> tuple[tuple[Question, ...], int]:
+    """Questions whose named evidence is in the corpus, and how many were left out.
+
+    Titles of ``supporting_facts`` may be missing, as in the open form of HotpotQA, whose contexts were searched for.
+
+    Raises:
+      ValueError: the evidence of a question is missing, and such questions should not be left out; or all are.
+    """
+    names = {name for passage in passages for name in (passage.id, passage.title)}
+    kept = []
+    for question in questions:
+        missing = [gold for gold in question.gold if gold not in names and gold not in {h.query for h in question.plan}]
+        if not missing:
+            kept.append(question)
+        elif not skip_malformed:
+            raise ValueError(
+                f"{NAME} questions: gold={missing[0]!r} of question {question.text[:60]!r} is no id and no title of "
+                "the corpus, so its evidence could never be found; mend it, or set skip_malformed=true"
+            )
+    if not kept:
+        raise ValueError(f"{NAME} questions: none has its evidence ('gold') in the corpus; name the corpus it is from")
+    return tuple(kept), len(questions) - len(kept)
 
 
 def load_corpus(found: Found, *, contexts_of: Found, skip_malformed: bool, world: str = INVENTED) -> DataSet[Passage]:
@@ -194,14 +232,18 @@ def question_of(record: Any) -> Question:
     text = _text(row, "question")
     given = next((row[key] for key in ("answer", "ground_truth", "golden_answers") if row.get(key) is not None), None)
     answers = tuple(given) if isinstance(given, list) else (given,)
-    if not answers or not all(isinstance(answer, str) and normalise(answer) for answer in answers):
+    if not answers or not all(isinstance(answer, str) and answer.strip() for answer in answers):
         raise ValueError(
             f"answer={given!r}: give 'answer', 'ground_truth' or 'golden_answers', a text or a list of texts"
         )
+    if not all(map(normalise, answers)):
+        raise ValueError(
+            f"answer={given!r}: the comparison ignores the words a, an and the and punctuation, and nothing is left"
+        )
     titles = _supporting_titles(row)
     given_gold = row.get("gold")
-    named = tuple(given_gold) if isinstance(given_gold, list) else titles
-    if not all(isinstance(gold, str | int) for gold in named):
+    named = titles if given_gold is None else given_gold
+    if not isinstance(named, list | tuple) or not all(isinstance(gold, str | int) for gold in named):
         raise ValueError(f"gold={named!r}: give a list of ids of passages")
     gold = tuple(map(str, named))
     unit = str(row.get("unit") or " / ".join(sorted(gold)) or text)
@@ -238,10 +280,15 @@ def contexts_of_row(record: Any) -> tuple[Passage, ...]:
 
 def _supporting_titles(row: dict[str, Any]) -> tuple[str, ...]:
     facts = row.get("supporting_facts") or ()
-    titles = facts["title"] if isinstance(facts, dict) else [title for title, _ in facts]
-    if not all(isinstance(title, str) for title in titles):
+    titles = facts["title"] if isinstance(facts, dict) else list(map(_title_of_fact, facts))
+    if not isinstance(titles, list) or not all(isinstance(title, str) for title in titles):
         raise ValueError(f"supporting_facts={facts!r}: give pairs of a title and the number of a sentence")
     return tuple(dict.fromkeys(titles))
+
+
+def _title_of_fact(fact: Any) -> Any:
+    """The title of a pair; None for anything else."""
+    return fact[0] if isinstance(fact, list | tuple) and len(fact) == 2 else None
 
 
 def _one_unit_per_text(questions: tuple[Question, ...]) -> tuple[Question, ...]:

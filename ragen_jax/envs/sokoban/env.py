@@ -43,6 +43,7 @@ def puzzle_of_seed(config: SokobanConfig, seed: int) -> Puzzle:
         seed=seed,
         split=config.split,
         validation_percent=config.validation_percent,
+        rows=len(levels),
     )
 
 

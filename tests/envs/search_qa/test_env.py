@@ -44,9 +44,13 @@ def _ready(seed: int = 1, **options: Any) -> SearchQA:
     return env
 
 
-def _file(tmp_path: Path, *passages: dict[str, Any], question: str = "Who?", answer: str = "Tal Orn") -> dict[str, str]:
+def _file(
+    tmp_path: Path, *passages: dict[str, Any], question: str = "Who?", answer: str = "Tal Orn", gold: str = ""
+) -> dict[str, str]:
+    """Files with one question, whose evidence is by default the first passage with a title."""
     files = {"questions_file": tmp_path / "q.jsonl", "corpus_file": tmp_path / "c.jsonl"}
-    files["questions_file"].write_text(json.dumps({"question": question, "answer": answer, "gold": ["T"]}))
+    gold = gold or next((row["title"] for row in passages if row.get("title")), "0")
+    files["questions_file"].write_text(json.dumps({"question": question, "answer": answer, "gold": [gold]}))
     files["corpus_file"].write_text("\n".join(json.dumps({"id": n, **row}) for n, row in enumerate(passages)))
     return {name: str(path) for name, path in files.items()}
 
@@ -79,6 +83,23 @@ def test_an_answer_that_is_no_action_changes_nothing(answer: str) -> None:
     assert (result.reward, result.done) == (0.0, False)
     gold = env.question.answers[0]
     assert env.step(f"finish[{gold}]").info["success"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "search[a] finish[b]",
+        "search[a]\nsearch[b]",
+        "finish[a] or finish[b]",
+        "SEARCH[a]] and FINISH[b]",
+        "finish[a]search[b]",
+    ],
+)
+def test_two_actions_in_one_answer_are_none(answer: str) -> None:
+    result = _ready().step(answer)
+    assert not result.info["action_is_valid"]
+    assert result.info["actions_taken"] == ()
+    assert not result.done
 
 
 def test_the_bare_answer_is_not_an_action() -> None:
@@ -201,7 +222,7 @@ def test_passages_are_cut_to_their_lengths(tmp_path: Path) -> None:
 
 
 def test_a_passage_without_room_is_neither_shown_nor_counted(tmp_path: Path) -> None:
-    options = _file(tmp_path, {"title": "U", "text": "heron " * 3}, {"title": "T", "text": "heron"})
+    options = _file(tmp_path, {"title": "U", "text": "heron " * 3}, {"title": "T", "text": "heron"}, gold="T")
     for room, recall in ((4000, 1.0), (20, 0.0)):
         env = _ready(**options, split="all", max_total_chars=room)
         result = env.step("search[heron]")
@@ -334,6 +355,27 @@ def test_demonstrations_search_for_the_titles_of_the_evidence(tmp_path: Path) ->
     assert answers == ["search[Orvel Tower]", "search[Tal Orn]", "finish[x]"]
 
 
+@pytest.mark.parametrize(
+    "title",
+    ["x" * 400, "  padded \n", "<b>bold", "y" * 299 + " z" * 9, "a] finish[b", "two] search[three]", "</answer>"],
+)
+def test_demonstrations_are_valid_and_end_whatever_the_data_hold(tmp_path: Path, title: str) -> None:
+    options = _file(tmp_path, {"title": title, "text": "who is it"})
+    row = {"question": f"{title} Which?", "answer": "a] search[b", "supporting_facts": [[title, 0], ["Tal Orn", 0]]}
+    (tmp_path / "hard.jsonl").write_text(json.dumps(row))
+    env = _ready(**options | {"questions_file": str(tmp_path / "hard.jsonl")}, split="all")
+    rng, results = np.random.default_rng(0), []
+    while not (results and results[-1].done):
+        results.append(env.step(env.demonstrate(rng, skill=1.0).answer))
+        assert results[-1].info["action_is_valid"]
+    assert len(results) == 3
+    assert results[-1].info["success"]
+    for seed in range(20):
+        env.reset(seed)
+        env.step(f"search[{'who is it'}]")
+        assert env.step(env.demonstrate(rng, skill=0.0).answer).info["action_is_valid"]
+
+
 # ----- a server, and what goes wrong
 
 
@@ -399,9 +441,29 @@ def test_an_empty_split_is_refused(tmp_path: Path) -> None:
     assert sum(splits.values()) == 1, "the only question lies in exactly one split"
 
 
+def test_an_answer_that_nobody_could_give_is_refused_with_the_number_of_its_words(tmp_path: Path) -> None:
+    options = _file(tmp_path, {"title": "T", "text": "x"}, answer="one two three four")
+    with pytest.raises(ValueError, match=r"nobody could answer 'Who\?', .* 4 words; use max_answer_words=4 or more"):
+        _env(**options, max_answer_words=3)
+    env = _ready(**options, max_answer_words=4, split="all")
+    env.step("search[x]")
+    env.step("search[Who?]")
+    assert env.step(env.demonstrate(np.random.default_rng(0), skill=1.0).answer).info["success"]
+
+
+def test_a_short_spelling_of_a_long_answer_is_enough(tmp_path: Path) -> None:
+    options = _file(tmp_path, {"title": "T", "text": "x"})
+    row = {"question": "Who?", "answer": ["one two three four", "four"]}
+    (tmp_path / "two.jsonl").write_text(json.dumps(row))
+    env = _ready(**options | {"questions_file": str(tmp_path / "two.jsonl")}, max_answer_words=3, split="all")
+    env.step("search[Who?]")
+    assert env.step(env.demonstrate(np.random.default_rng(0), skill=1.0).answer).info["success"]
+
+
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
+        ({"max_actions": 6}, "max_actions=6 has no effect because max_turns=5 replies hold one action each"),
         ({"max_actions_per_turn": 2}, "max_actions_per_turn=2 has no effect because an answer is one action"),
         ({"world": "real"}, "world='real': use one of invented, factbook"),
         ({"world": "factbook", "questions_file": "q.jsonl"}, "questions_file='q.jsonl' has no effect because world="),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
@@ -49,6 +49,14 @@ def test_no_question_names_the_country_or_fits_two(world: World) -> None:
         units[question.text].add(question.unit)
         assert f" {normalise(question.unit)} " not in f" {normalise(question.text)} "
     assert all(len(found) == 1 for found in units.values())
+
+
+def test_answers_are_values_and_cannot_be_guessed_from_their_frequency(world: World) -> None:
+    answers = Counter(normalise(question.answers[0]) for question in world.questions)
+    assert max(answers.values()) < len(world.questions) / 400
+    texts = [text for question in world.questions for text in (question.text, question.answers[0])]
+    words = ("unnamed", "pre-eruption", "in Romanian", "no official", "administered from", "God Save the King")
+    assert not [text for text in texts if any(word in text for word in words)]
 
 
 @pytest.mark.slow

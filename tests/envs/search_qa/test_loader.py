@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def test_split_content(content: str, parts: tuple[str, str]) -> None:
 )
 def test_a_malformed_passage_is_named_with_its_line(tmp_path: Path, record: Any, fault: str) -> None:
     corpus = _write(tmp_path / "c.jsonl", [{"id": 0, "text": "fine"}, "", record])
-    questions = _write(tmp_path / "q.jsonl", [PLAIN])
+    questions = _write(tmp_path / "q.jsonl", [PLAIN | {"gold": [0]}])
     with pytest.raises(ValueError, match=f"line 3 of .*c.jsonl is malformed: {fault}"):
         _load(questions, corpus)
     data = _load(questions, corpus, skip=True)
@@ -115,9 +116,16 @@ def test_a_malformed_passage_is_named_with_its_line(tmp_path: Path, record: Any,
         ({"question": "Q?"}, "answer=None: give"),
         ({"question": "Q?", "answer": []}, r"answer=\[\]: give"),
         ({"question": "Q?", "answer": ["x", 5]}, "a text or a list of texts"),
-        ({"question": "Q?", "answer": "the"}, "answer='the': give"),
+        *(
+            ({"question": "Q?", "answer": text}, f"answer={re.escape(repr(text))}: the comparison ignores")
+            for text in ("the", "A", "?!")
+        ),
+        ({"question": "Q?", "answer": "x", "gold": "p1"}, "gold='p1': give a list of ids"),
         (HOTPOT | {"supporting_facts": [[1, 2]]}, "supporting_facts="),
-        (HOTPOT | {"supporting_facts": [["Tal Orn"]]}, "not enough values"),
+        (HOTPOT | {"supporting_facts": [["Tal Orn"]]}, "supporting_facts=.*give pairs"),
+        (HOTPOT | {"supporting_facts": ["ab", "cd"]}, "supporting_facts=.*give pairs"),
+        (HOTPOT | {"supporting_facts": [["Tal Orn", 0, 1]]}, "supporting_facts=.*give pairs"),
+        (HOTPOT | {"supporting_facts": {"title": "ab"}}, "supporting_facts=.*give pairs"),
         (HOTPOT | {"supporting_facts": {"sent_id": []}}, "no field 'title'"),
     ],
 )
@@ -135,6 +143,24 @@ def test_malformed_contexts(tmp_path: Path, context: Any) -> None:
     questions = _write(tmp_path / "q.jsonl", [HOTPOT, HOTPOT | {"context": context}])
     with pytest.raises(ValueError, match=r"line 2 of .* is malformed"):
         _load(questions)
+
+
+def test_evidence_that_is_named_is_in_the_corpus(tmp_path: Path) -> None:
+    corpus = _write(tmp_path / "c.jsonl", [{"id": "p1", "title": "Tal Orn", "text": "blue"}])
+    rows = [{"question": f"Q{at}?", "answer": "x", "gold": [gold]} for at, gold in enumerate(("p1", "Tal Orn", "p2"))]
+    questions = _write(tmp_path / "q.jsonl", rows)
+    with pytest.raises(ValueError, match=r"gold='p2' of question 'Q2\?' is no id and no title of the corpus"):
+        _load(questions, corpus)
+    data = _load(questions, corpus, skip=True)
+    assert ([question.text for question in data.questions], data.source.rows, data.source.skipped) == (
+        ["Q0?", "Q1?"],
+        2,
+        1,
+    )
+    with pytest.raises(ValueError, match="none has its evidence"):
+        _load(_write(tmp_path / "none.jsonl", rows[2:]), corpus, skip=True)
+    open_form = HOTPOT | {"supporting_facts": [["Nowhere", 0]]}
+    assert _load(_write(tmp_path / "open.jsonl", [open_form])).questions[0].gold == ("Nowhere",)
 
 
 def test_questions_without_contexts_need_a_corpus(tmp_path: Path) -> None:
