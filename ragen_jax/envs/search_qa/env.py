@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ragen_jax.envs.base import Demonstration, Observation, StepResult, TextEnv
+from ragen_jax.envs.base import Demonstration, Ending, Observation, StepResult, TextEnv
 from ragen_jax.envs.data_source import DataSource
 from ragen_jax.envs.demonstrations import with_fillers
 from ragen_jax.envs.instances import draw_instance
@@ -24,6 +24,7 @@ from ragen_jax.envs.text import neutralise
 
 MAX_QUERY_CHARS = 300
 _ACTION = re.compile(r"(search|finish)\[(.*)\]", re.DOTALL | re.IGNORECASE)
+_SECOND = re.compile(r"\].*?\b(?:search|finish)\[", re.DOTALL | re.IGNORECASE)
 _ACTIONS = "Actions: search[query] or finish[answer]"
 
 
@@ -46,7 +47,8 @@ class SearchQA(TextEnv):
         """Load questions and corpus, once per process.
 
         Raises:
-          ValueError: bad files, see ``loader.load_data``; or no URL of a server.
+          ValueError: bad files, see ``loader.load_data``; an answer longer than ``max_answer_words``; or no URL of a
+            server.
         """
         self.config: SearchQAConfig = config
         here = config.retriever == "bm25"
@@ -57,6 +59,12 @@ class SearchQA(TextEnv):
             search_here=here,
             world=config.world,
         )
+        longest, asked = self._data.longest_answer, self._data.longest_question
+        if longest > config.max_answer_words:
+            raise ValueError(
+                f"max_answer_words={config.max_answer_words}: nobody could answer {asked[:60]!r}, whose answer has "
+                f"{longest} words; use max_answer_words={longest} or more, or leave such questions out of the file"
+            )
         self._retriever: Retriever = self._data.index or _server(_server_url(config), config.retrieval_timeout_s)
         self._question: Question | None = None
         self._done = True
@@ -80,6 +88,7 @@ class SearchQA(TextEnv):
             seed=seed,
             split=config.split,
             validation_percent=config.validation_percent,
+            rows=len(questions),
         )
         self._turns = self._actions = self._searches = 0
         self._queries: set[str] = set()
@@ -105,6 +114,11 @@ class SearchQA(TextEnv):
         if self.config.free_text == "score" and answer.strip():
             return self._finish(answer.strip(), valid=False)
         return self._result(_INVALID, reward=0.0, action="", valid=False, effective=False)
+
+    def finish(self) -> Ending:
+        """Report the episode without an answer; see ``TextEnv.finish``."""
+        self._done = True
+        return Ending(info=self._outcome(None))
 
     def instructions(self) -> str:
         """Task description; the terse one is empty."""
@@ -140,12 +154,15 @@ class SearchQA(TextEnv):
         question, last = self.question, self._on_last_turn()
         if rng.random() >= skill:
             return self._careless(rng, last=last)
-        queries = [hop.query for hop in question.plan] or [question.text[:MAX_QUERY_CHARS]]
+        queries = list(filter(None, (_as_argument(hop.query) for hop in question.plan)))
+        queries = queries or [_as_argument(question.text)]
+        golds = [gold for gold in question.answers if len(gold.split()) <= self.config.max_answer_words]
+        gold = neutralise(golds[0].translate(_BRACKETS))
         left = [query for query in queries if query not in self._queries]
         facts = [hop.fact for hop in question.plan if hop.passage in self._seen]
         if left and not last:
             return _reply((*facts, f"look for {left[0]}"), f"search[{left[0]}]", rng)
-        return _reply((*facts, f"answer {question.answers[0]}"), f"finish[{question.answers[0]}]", rng)
+        return _reply((*facts, f"answer {gold}"), f"finish[{gold}]", rng)
 
     @property
     def question(self) -> Question:
@@ -202,11 +219,17 @@ class SearchQA(TextEnv):
             "kind": question.kind,
         }
         if self._done:
-            info |= {"answered": terminated, "f1": f1 or 0.0, "searches": self._searches}
-            if question.gold:
-                names = {name for passage in self._seen.values() for name in (passage.id, passage.title)}
-                info["gold_recall"] = sum(gold in names for gold in question.gold) / len(question.gold)
+            info |= self._outcome(f1)
         return StepResult(Observation(neutralise(text)), float(reward), terminated, truncated, info)
+
+    def _outcome(self, f1: float | None) -> dict[str, Any]:
+        """Entries of ``info`` at the end of an episode; ``f1`` is None without a final answer."""
+        outcome = {"answered": f1 is not None, "f1": f1 or 0.0, "searches": self._searches}
+        gold = self.question.gold
+        if gold:
+            names = {name for passage in self._seen.values() for name in (passage.id, passage.title)}
+            outcome["gold_recall"] = sum(each in names for each in gold) / len(gold)
+        return outcome
 
     def _on_last_turn(self) -> bool:
         return self._turns + 1 >= self.config.max_turns or self._actions + 1 >= self.config.max_actions
@@ -214,9 +237,10 @@ class SearchQA(TextEnv):
     def _careless(self, rng: np.random.Generator, *, last: bool) -> Demonstration:
         """A search for two words of the question, or as the answer the title of a passage that was shown."""
         words = self.question.text.split()
-        some = " ".join(words[at] for at in rng.integers(len(words), size=2).tolist())
+        some = _as_argument(" ".join(words[at] for at in rng.integers(len(words), size=2).tolist())) or "anything"
         if last or rng.random() < 0.5:
-            titles = [passage.title for passage in self._seen.values() if passage.title] or [some]
+            titles = [title for title in (_as_argument(passage.title) for passage in self._seen.values()) if title]
+            titles = titles or [some]
             guess = titles[int(rng.integers(len(titles)))]
             return _reply(("maybe it is", guess), f"finish[{guess}]", rng)
         return _reply(("just look for", some), f"search[{some}]", rng)
@@ -226,14 +250,22 @@ _INVALID = f"That is no action, nothing was done.\n{_ACTIONS}"
 
 
 def _read_action(answer: str) -> tuple[str, str]:
-    """Action in lower case and what stands in its brackets; two empty texts when the answer is no action."""
+    """Action in lower case and what stands in its brackets; two empty texts when the answer is not one action."""
     match = _ACTION.fullmatch(answer.strip())
     if not match:
         return "", ""
     action, argument = match[1].lower(), match[2].strip()
-    if not argument or (action == "search" and len(argument) > MAX_QUERY_CHARS):
+    if not argument or _SECOND.search(argument) or (action == "search" and len(argument) > MAX_QUERY_CHARS):
         return "", ""
     return action, argument
+
+
+_BRACKETS = str.maketrans("", "", "[]")
+
+
+def _as_argument(text: str) -> str:
+    """A text of the data as a solver writes it between brackets: what the environment then reads is the same text."""
+    return neutralise(text.translate(str.maketrans("[]", "  ")))[:MAX_QUERY_CHARS].strip()
 
 
 def _reply(parts: Sequence[str], answer: str, rng: np.random.Generator) -> Demonstration:

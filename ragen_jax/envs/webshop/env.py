@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ragen_jax.envs.base import Demonstration, Observation, StepResult, TextEnv
+from ragen_jax.envs.base import Demonstration, Ending, Observation, StepResult, TextEnv
 from ragen_jax.envs.data_source import DataSource
 from ragen_jax.envs.instances import draw_instance
 from ragen_jax.envs.webshop import shopper
@@ -38,6 +38,7 @@ def goal_of_seed(shop: Shop, config: WebShopConfig, seed: int) -> Goal:
         seed=seed,
         split=config.split,
         validation_percent=config.validation_percent,
+        rows=len(shop.requests),
     )
 
 
@@ -108,6 +109,11 @@ class WebShop(TextEnv):
         if not valid:
             observation = Observation(_NOT_HERE + observation.text)
         return StepResult(observation, reward=reward, terminated=terminated, truncated=truncated, info=info)
+
+    def finish(self) -> Ending:
+        """Report the episode without a purchase; see ``TextEnv.finish``."""
+        self._done = True
+        return Ending(info=_outcome(None))
 
     def instructions(self) -> str:
         """Task description; the terse one is empty, tiny policies know the task from their warm start."""
