@@ -134,6 +134,7 @@ class UserMessages:
         """
         self._config = config
         self._max_turns = max_turns
+        self._per_turn = 1 if "max_actions_per_turn" in config.fixed else config.max_actions_per_turn
         self._show_rewards = show_rewards
         self._observation = ""
         self._turn = 0
@@ -157,12 +158,14 @@ class UserMessages:
 
     def _compose(self, *, reward: float | None) -> str:
         budget = self._config.max_actions
+        # The turns that are left hold no more than this, whatever the budget of actions still allows.
+        room = (self._max_turns - self._turn) * self._per_turn
         return observation_text(
             self._observation,
             style=self._config.instructions,
             turn=self._turn,
             max_turns=self._max_turns,
-            actions_left=budget - self._actions if budget > 1 else None,
+            actions_left=min(budget - self._actions, room) if budget > 1 else None,
             reward=reward,
         )
 
@@ -183,7 +186,8 @@ def observation_text(
       style: "full" adds turn, budget, reward and a reminder of the reply format; "terse" is the observation alone.
       turn: number of the turn, from 0.
       max_turns: turns of an episode.
-      actions_left: actions that the episode still allows; None when the environment does not count them.
+      actions_left: actions that the episode still allows, by its budget and by the turns that are left; None when the
+        environment does not count them.
       reward: reward of the turn before; None at the first turn, and when rewards are not shown.
 
     Raises:

@@ -116,6 +116,25 @@ def test_the_actions_left_that_a_policy_is_told_are_those_left(name: str) -> Non
 
 
 @every_env
+def test_no_message_promises_more_than_the_turns_hold(name: str) -> None:
+    """Also when replies without an answer, which the environment never sees, use up turns."""
+    config = env_config(name)
+    env, rng = make(name), np.random.default_rng(2)
+    messages = UserMessages(config, max_turns=config.max_turns, show_rewards=True)
+    text = messages.first(env.reset(4))
+    result = None
+    for turn in range(config.max_turns):
+        assert f"turn {turn + 1} of {config.max_turns}" in text
+        told = re.findall(r"(?i)\b(?:still take (\d+) action|(?:turns|actions|attempts) left)", text)
+        assert len(told) == (config.max_actions > 1)
+        assert all(int(number) <= (config.max_turns - turn) * config.max_actions_per_turn for number in told)
+        result = None if turn % 3 == 1 else env.step(sheet(name).random.act(env, text, rng))
+        if result is not None and result.done:
+            return
+        text = messages.next(result)
+
+
+@every_env
 def test_the_source_of_rows_is_a_record(name: str) -> None:
     source = make(name).data_source()
     if source is not None:

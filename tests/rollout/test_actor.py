@@ -271,7 +271,7 @@ def test_full_style_shows_turn_and_reward(chat: ChatFormat) -> None:
         rollout, _ = play(chat, LinePool(1, 1, style="full"), lambda row, turn: MOVE, seeds=[2], show_rewards=show)
         first, second = rollout.info.episodes[0].turns
         assert "turn 1 of 3" in first.observation and "earned" not in first.observation
-        assert "10 actions" in first.observation and "9 actions" in second.observation
+        assert "6 actions" in first.observation and "4 actions" in second.observation
         assert "turn 2 of 3" in second.observation and ("earned 0.25" in second.observation) == show
         assert "Walk right" in rollout.info.episodes[0].prompt
 

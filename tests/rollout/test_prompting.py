@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragen_jax.envs.base import EnvConfig, Observation, StepResult
+from ragen_jax.envs.base import ONE_ACTION, EnvConfig, Observation, StepResult
 from ragen_jax.rollout.prompting import ChatFormat, UserMessages, closed_reasoning, observation_text
 from ragen_jax.rollout.tokenizer import Tokenizer
 from tests.rollout.lines import words
@@ -102,12 +104,19 @@ def test_a_token_that_shares_bytes_with_the_marker_is_no_reasoning(tmp_path: Pat
     assert closed_reasoning(tokenizer, ids) == 2
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OneAction(EnvConfig):
+    """An answer is one action, whatever the usual number of the common options is."""
+
+    fixed = ONE_ACTION
+
+
 def result_of(text: str, **info: object) -> StepResult:
     return StepResult(Observation(text), 0.5, terminated=False, truncated=False, info=info)
 
 
 def test_user_messages_count_turns_and_actions() -> None:
-    config = EnvConfig(instructions="full", max_actions=10)
+    config = EnvConfig(instructions="full", max_actions=10, max_actions_per_turn=10)
     messages = UserMessages(config, max_turns=4, show_rewards=True)
     said = [
         messages.first(Observation("P 1")),
@@ -124,6 +133,18 @@ def test_user_messages_count_turns_and_actions() -> None:
         "Your last turn earned 0.",
         "Your last turn earned 0.5.",
     ]
+
+
+def test_actions_for_which_no_turn_is_left_are_not_promised() -> None:
+    for config, told in (
+        (EnvConfig(instructions="full", max_actions=10, max_actions_per_turn=3), (9, 6, 3)),
+        (EnvConfig(instructions="full", max_actions=7, max_actions_per_turn=3), (7, 5, 3)),
+        (OneAction(instructions="full"), (3, 2, 1)),
+    ):
+        messages = UserMessages(config, max_turns=3, show_rewards=False)
+        said = [messages.first(Observation("P")), messages.next(result_of("P", actions_taken=("up", "up")))]
+        said.append(messages.next(None))
+        assert tuple(int(re.search(r"still take (\d+) action", text)[1]) for text in said) == told
 
 
 def test_user_messages_without_rewards_or_action_budget() -> None:

@@ -25,8 +25,8 @@ class MetaMathQA(TextEnv):
     The whole answer block is the answer. An empty one is no attempt; one that could hold several answers is an attempt
     that fails, and not valid.
 
-    ``info`` has, beside the common entries, ``attempts`` so far, ``verdict`` and ``kind`` as text, and the flags
-    ``several_answers`` and ``checker_timeout``.
+    ``info`` has, beside the common entries, ``actions_taken``, ``attempts`` so far, ``verdict`` and ``kind`` as text, and
+    the flags ``several_answers`` and ``checker_timeout``.
     """
 
     name: ClassVar[str] = "metamathqa"
@@ -78,19 +78,19 @@ class MetaMathQA(TextEnv):
         reward = 0.5**self._attempts if right else 0.0
         self._turns += 1
         self._attempts += attempted
-        left = min(config.max_actions - self._attempts, config.max_turns - self._turns)
         terminated = right or self._attempts >= config.max_actions
-        self._done = terminated or left <= 0
-        again = "" if self._done else f" Attempts left: {left}."
+        truncated = not terminated and self._turns >= config.max_turns
+        self._done = terminated or truncated
         return StepResult(
-            Observation(_FEEDBACK[verdict] + again),
+            Observation(_FEEDBACK[verdict]),
             reward=reward,
             terminated=terminated,
-            truncated=self._done and not terminated,
+            truncated=truncated,
             info={
                 "success": right,
                 "action_is_valid": verdict not in (Verdict.EMPTY, Verdict.NOT_SINGLE),
                 "action_is_effective": attempted,
+                "actions_taken": ("attempt",) if attempted else (),
                 "attempts": self._attempts,
                 "several_answers": verdict is Verdict.NOT_SINGLE,
                 "checker_timeout": verdict is Verdict.TIMEOUT,
@@ -108,8 +108,8 @@ class MetaMathQA(TextEnv):
             pay = "You have one attempt. The right answer pays 1."
         else:
             pay = (
-                f"You have {config.max_actions} attempts in {config.max_turns} turns. The right answer pays 1 at the "
-                "first attempt and half as much at each further one."
+                f"You have {config.max_actions} attempts in {config.max_turns} turns; an attempt is one action. The "
+                "right answer pays 1 at the first attempt and half as much at each further one."
             )
         return "\n".join(
             (

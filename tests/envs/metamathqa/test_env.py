@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from ragen_jax.envs import make_env
 from ragen_jax.envs.metamathqa import MetaMathQA, MetaMathQARetry, symbolic
 from ragen_jax.envs.pool import EnvPool
+from ragen_jax.rollout.prompting import UserMessages
 
 
 def _env(name: str = "metamathqa", **options: object) -> MetaMathQA:
@@ -40,7 +42,7 @@ def test_each_attempt_halves_the_reward(wrong: int) -> None:
     for attempt in range(1, wrong + 1):
         result = env.step("0")
         assert (result.reward, result.done, result.info["attempts"]) == (0.0, False, attempt)
-        assert f"Attempts left: {5 - attempt}" in result.observation.text
+        assert result.info["actions_taken"] == ("attempt",)
     result = env.step(env.problem.answer)
     assert (result.reward, result.terminated, result.info["attempts"]) == (0.5**wrong, True, wrong + 1)
 
@@ -51,6 +53,17 @@ def test_the_last_wrong_attempt_ends_and_pays_nothing() -> None:
     assert not env.step("0").done
     result = env.step("0")
     assert (result.reward, result.terminated, result.info["success"]) == (0.0, True, False)
+
+
+def test_the_attempts_left_are_told_once_and_right() -> None:
+    """By the message alone: it knows the turns that replies without an answer have used up."""
+    env = _env("metamathqa_retry", max_turns=8)
+    messages = UserMessages(env.config, max_turns=8, show_rewards=False)
+    said = [messages.first(env.reset(2)), messages.next(env.step("")), messages.next(env.step("0"))]
+    said += [messages.next(None) for _ in range(4)]
+    said.append(messages.next(env.step("0")))
+    left = [re.findall(r"(?i)(?:left: |still take )(\d+)", text) for text in said]
+    assert left == [["5"], ["5"], ["4"], ["4"], ["4"], ["3"], ["2"], ["1"]]
 
 
 def test_an_empty_answer_uses_a_turn_and_no_attempt() -> None:
