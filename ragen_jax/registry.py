@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Iterator, Mapping
+from types import ModuleType
 from typing import Any
 
 
@@ -25,10 +26,25 @@ class Registry(Mapping[str, Any]):
             self._targets[name] = target
 
     def __getitem__(self, name: str) -> Any:
-        """Import and return the object behind a name."""
+        """Import and return the object behind a name.
+
+        Raises:
+          KeyError: for an unknown name.
+          ValueError: there is no such module, or no such object in it.
+        """
         self.check(name)
-        module, _, attribute = self._targets[name].partition(":")
-        return getattr(importlib.import_module(module), attribute)
+        target = self._targets[name]
+        path, _, attribute = target.partition(":")
+        try:
+            module = importlib.import_module(path)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{path}.".startswith(f"{error.name}."):
+                raise  # the module is there, and lacks another one
+            raise ValueError(f"{self.kind} {name!r} is registered as {target!r}: no module {error.name!r}") from error
+        if not hasattr(module, attribute):
+            fault = unknown_name("object", attribute, _public(module))
+            raise ValueError(f"{self.kind} {name!r} is registered as {target!r}: {fault}")
+        return getattr(module, attribute)
 
     def check(self, name: str) -> None:
         """Raise the KeyError for an unknown name without importing anything."""
@@ -46,6 +62,13 @@ class Registry(Mapping[str, Any]):
     def __contains__(self, name: object) -> bool:
         """True for a registered name; imports nothing."""
         return name in self._targets
+
+
+def _public(module: ModuleType) -> list[str]:
+    """Names that a module defines itself, or says that it has."""
+    said = getattr(module, "__all__", ())
+    own = (name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__)
+    return [name for name in {*said, *own} if not name.startswith("_")]
 
 
 def unknown_name(kind: str, name: str, known: Mapping[str, Any] | list[str]) -> str:

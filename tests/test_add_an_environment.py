@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -18,6 +20,8 @@ from ragen_jax.config import parse
 from ragen_jax.envs import ENVS, make_env
 from ragen_jax.envs.http_env.server import EnvServer
 from ragen_jax.training.loop import train
+from tests.env_fixtures import every_env
+from tests.envs import test_contract, test_registry
 
 PAGE = (Path(__file__).parent.parent / "docs" / "add_an_environment.md").read_text(encoding="utf-8")
 FILE, SNIPPET = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -37,7 +41,7 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_it_is_one_short_file_and_one_line_of_the_table() -> None:
     code = [line for line in FILE.splitlines() if line.strip()]
-    assert len(code) <= 55
+    assert len(code) <= 60
     assert max(map(len, code)) <= 120
     assert LINE in PAGE
     table = (Path(__file__).parent.parent / "ragen_jax" / "envs" / "__init__.py").read_text(encoding="utf-8")
@@ -64,6 +68,8 @@ def test_the_contract_holds(clock: ModuleType) -> None:
             results = [env.step("25 o'clock"), env.step(env.demonstrate(rng, skill=1.0).answer)]
             assert not results[0].done and not results[0].info["action_is_valid"]
             assert (results[1].reward, results[1].terminated, results[1].truncated) == (1.0, True, False)
+            with pytest.raises(RuntimeError, match="call reset"):
+                env.step("00:00")
     assert set(texts["train"]).isdisjoint(texts["validation"])
     env.reset(0)
     wrong = [env.step("00:00x") for _ in range(2)]
@@ -71,6 +77,45 @@ def test_the_contract_holds(clock: ModuleType) -> None:
     assert "20 minutes" in env.instructions()
     with pytest.raises(ValueError, match="did you mean 'most'"):
         make_env("my_clock", moste=3)
+    with pytest.raises(ValueError, match="most=0: use 1 minute or more"):
+        make_env("my_clock", most=0)
+    with pytest.raises(ValueError, match="max_actions=9 has no effect because every turn is one action"):
+        make_env("my_clock", max_actions=9)
+
+
+def _cases_of_a_registered_name() -> list[object]:
+    """Every case of the tests that a registered environment is put through by its name."""
+    cases = []
+    for module in (test_registry, test_contract):
+        for title, function in vars(module).items():
+            marks = getattr(function, "pytestmark", []) if title.startswith("test_") else []
+            tables = [mark.args for mark in marks if mark.name == "parametrize"]
+            if ("name", every_env.args[1]) not in [(table[0], table[1]) for table in tables]:
+                continue
+            others = [table for table in tables if table[0] != "name"]
+            for values in itertools.product(*(table[1] for table in others)):
+                given_here: dict[str, object] = {}
+                for (names, *_), value in zip(others, values, strict=True):
+                    several = isinstance(names, tuple)
+                    given_here |= dict(zip(names, value, strict=True)) if several else {names: value}
+                cases.append(pytest.param(function, given_here, id=f"{title}{list(given_here.values())}"[:80]))
+    return cases
+
+
+CASES = _cases_of_a_registered_name()
+
+
+def test_the_page_names_the_tests_of_a_new_environment() -> None:
+    assert len(CASES) > 25
+    assert "pytest tests/envs/test_registry.py tests/envs/test_contract.py -k my_clock" in PAGE
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize(("function", "arguments"), CASES)
+def test_it_passes_what_every_registered_environment_passes(
+    function: Callable[..., None], arguments: dict[str, object]
+) -> None:
+    function(name="my_clock", **arguments)
 
 
 @given(text=st.text())

@@ -46,8 +46,20 @@ ENVS = Registry(
 
 
 def env_class(env: str | type[TextEnv], /) -> Any:
-    """Class behind a name of ``ENVS``; a class stands for itself. KeyError for an unknown name."""
-    return ENVS[env] if isinstance(env, str) else env
+    """Class behind a name of ``ENVS``; a class stands for itself.
+
+    Raises:
+      KeyError: for an unknown name.
+      ValueError: the class calls itself something else, or is not where the table says.
+    """
+    if not isinstance(env, str):
+        return env
+    found = ENVS[env]
+    if found.name != env:
+        raise ValueError(
+            f"environment {env!r} is class {found.__name__}, whose name is {found.name!r}: use one name in both places"
+        )
+    return found
 
 
 def make_env(env: str | type[TextEnv], /, **overrides: Any) -> TextEnv:

@@ -18,6 +18,7 @@ import numpy as np
 
 from ragen_jax.envs.data_source import DataSource
 from ragen_jax.envs.options import check_separator, refuse_changed
+from ragen_jax.registry import unknown_name
 
 ONE_ACTION = dict.fromkeys(("max_actions_per_turn", "action_separator"), "an answer is one action")
 """``EnvConfig.fixed`` of an environment that takes the whole answer as one action."""
@@ -138,7 +139,10 @@ class EnvConfig:
             if getattr(self, field) < 1:
                 raise ValueError(f"{field}={getattr(self, field)}: use 1 or more")
         check_separator(self.action_separator)
+        options = [option.name for option in dataclasses.fields(self)]
         for field, reason in self.fixed.items():
+            if field not in options:
+                raise ValueError(f"{type(self).__name__}.fixed: {unknown_name('option', field, options)}")
             refuse_changed(self, (field,), because=reason)
         if self.split == "all":
             refuse_changed(self, ("validation_percent",), because="split='all' takes every instance")

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -75,10 +76,13 @@ def test_smoke(name: str, instructions: str) -> None:
 
 @every_env
 def test_skill_is_the_share_of_right_demonstrations(name: str) -> None:
-    """One-turn plans where an environment has them, so that one demonstration decides an episode."""
-    own_turns = {"bandit", "countdown", "search_qa", "webshop", "deepcoder", "metamathqa", "metamathqa_retry"}
-    own_turns |= {"game_2048", "gymnax_four_rooms", "gymnax_cart_pole"}
-    options = {} if name in own_turns else {"max_turns": 1, "max_actions_per_turn": 10}
+    """One-turn plans where an environment has them, so that one demonstration decides an episode.
+
+    That is, where an answer may hold several actions and the usual number of turns is not the environment's own.
+    """
+    usual = env_config(name)
+    own_turns = "max_actions_per_turn" in usual.fixed or usual.max_turns != EnvConfig().max_turns
+    options = {} if own_turns else {"max_turns": 1, "max_actions_per_turn": 10}
     options |= {"slip_rate": 0.0} if name == "frozen_lake" else {}
     options |= {"max_turns": 50, "max_actions": 50} if name == "game_2048" else {}  # luck decides in 40 slides
     env = make(name, **options)
@@ -220,6 +224,21 @@ def test_an_int_serves_as_a_float() -> None:
 def test_common_fields_are_checked(name: str, field: str, value: object) -> None:
     with pytest.raises(ValueError, match=field):
         env_config(name, **{field: value})
+
+
+def test_a_class_bears_the_name_it_is_registered_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ENVS._targets, "machines", "ragen_jax.envs.bandit:Bandit")
+    with pytest.raises(ValueError, match="environment 'machines' is class Bandit, whose name is 'bandit': use one"):
+        make_env("machines")
+
+
+def test_a_fixed_option_is_an_option() -> None:
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Misspelt(EnvConfig):
+        fixed: ClassVar = {"max_turnss": "one is enough"}
+
+    with pytest.raises(ValueError, match=r"Misspelt\.fixed: unknown option 'max_turnss'; did you mean 'max_turns'"):
+        Misspelt()
 
 
 def test_a_class_needs_no_registration() -> None:

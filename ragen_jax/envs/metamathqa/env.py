@@ -25,8 +25,8 @@ class MetaMathQA(TextEnv):
     The whole answer block is the answer. An empty one is no attempt; one that could hold several answers is an attempt
     that fails, and not valid.
 
-    ``info`` has, beside the common entries, ``actions_taken``, ``attempts`` so far, ``verdict`` and ``kind`` as text, and
-    the flags ``several_answers`` and ``checker_timeout``.
+    ``info`` has, beside the common entries, ``actions_taken``, ``attempts`` so far, ``verdict`` and ``kind`` as text,
+    and the flags ``several_answers`` and ``checker_timeout``.
     """
 
     name: ClassVar[str] = "metamathqa"
