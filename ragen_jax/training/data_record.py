@@ -13,14 +13,19 @@ def data_sources(parts: Components) -> list[str]:
 
 
 def data_metrics(parts: Components) -> dict[str, float]:
-    """``data/rows`` and ``data/embedded`` of the training environments.
+    """``data/rows``, ``data/embedded`` and ``data/content_hash`` of the training environments.
 
-    Tasks that are drawn by code have no rows; they are our own, as embedded rows are.
+    Tasks that are drawn by code have no rows; they are our own, as embedded rows are. A metric is a number, so the hash
+    is the one of its first 32 bits; run records have it whole.
     """
     source = parts.pool.envs[0].data_source()
     if source is None:
-        return {"data/rows": 0.0, "data/embedded": 1.0}
-    return {"data/rows": float(source.rows), "data/embedded": float(source.kind == EMBEDDED)}
+        return {"data/rows": 0.0, "data/embedded": 1.0, "data/content_hash": 0.0}
+    return {
+        "data/rows": float(source.rows),
+        "data/embedded": float(source.kind == EMBEDDED),
+        "data/content_hash": float(int(source.sha256[:8], 16)),
+    }
 
 
 def _line(pool: EnvPool) -> str:

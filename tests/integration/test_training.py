@@ -161,7 +161,8 @@ def test_three_steps_leave_a_whole_run_folder(three_steps: Outcome, bandit_polic
     assert summary["success_before_interval"][0] <= summary["success_before"] <= summary["success_before_interval"][1]
     assert summary["data_sources"] == ["bandit: generated"]
     assert json.loads(folder.run_file.read_text())["data_sources"] == summary["data_sources"]
-    assert [row["step"] for row in folder.metrics() if "data/rows" in row] == [1]
+    for name in ("data/rows", "data/embedded", "data/content_hash"):
+        assert [row["step"] for row in folder.metrics() if name in row] == [1]
 
 
 def test_c34_a_resumed_run_equals_an_uninterrupted_one(

@@ -31,14 +31,17 @@ def _parts(train: TextEnv, validation: TextEnv) -> SimpleNamespace:
 def test_drawn_tasks_are_named_as_such() -> None:
     parts = _parts(make_env("bandit"), make_env("bandit"))
     assert data_sources(parts) == ["bandit: generated"]
-    assert data_metrics(parts) == {"data/rows": 0.0, "data/embedded": 1.0}
+    assert data_metrics(parts) == {"data/rows": 0.0, "data/embedded": 1.0, "data/content_hash": 0.0}
 
 
 @pytest.mark.parametrize(("kind", "embedded"), [("path", 0.0), ("data_dir", 0.0), ("cache", 0.0), ("embedded", 1.0)])
 def test_rows_are_counted_and_their_source_is_told(kind: str, embedded: float) -> None:
     env = _Rows(dataclasses.replace(FILE, kind=kind))
     assert data_sources(_parts(env, env)) == [f"problems: {kind} p.jsonl, 7 rows, 2 skipped, sha256 abababababab"]
-    assert data_metrics(_parts(env, env)) == {"data/rows": 7.0, "data/embedded": embedded}
+    metrics = data_metrics(_parts(env, env))
+    assert metrics == {"data/rows": 7.0, "data/embedded": embedded, "data/content_hash": 0xABABABAB}
+    other = _Rows(dataclasses.replace(FILE, kind=kind, sha256="ac" + "ab" * 31))
+    assert data_metrics(_parts(other, other)) != metrics
 
 
 def test_another_source_of_validation_is_told_too() -> None:
