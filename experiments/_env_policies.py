@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -37,6 +38,33 @@ class Player:
     name: str
     act: Act
 
+    def start(self) -> Act:
+        """The player at the beginning of an episode."""
+        return self.act
+
+
+@dataclasses.dataclass(frozen=True)
+class InTurn:
+    """A player who gives one answer after the other, round and round, whatever is shown; each episode begins anew.
+
+    Attributes:
+      name: short, for tables.
+      answers: what there is to answer in an episode.
+    """
+
+    name: str
+    answers: Callable[[TextEnv], tuple[str, ...]]
+
+    def start(self) -> Act:
+        """The player at the beginning of an episode."""
+        count = itertools.count()
+
+        def act(env: TextEnv, shown: str, rng: np.random.Generator) -> str:
+            answers = self.answers(env)
+            return answers[next(count) % len(answers)]
+
+        return act
+
 
 @dataclasses.dataclass(frozen=True)
 class Sheet:
@@ -50,7 +78,7 @@ class Sheet:
     """
 
     random: Player
-    adversaries: tuple[Player, ...]
+    adversaries: tuple[Player | InTurn, ...]
     difficulty: tuple[str, Callable[[TextEnv], int | str]] | None = None
     unit: Callable[[TextEnv], str] = lambda env: env.canonical()
 
@@ -102,12 +130,6 @@ GENERAL = (
 )
 
 
-def in_turn(names: Callable[[TextEnv], tuple[str, ...]]) -> Act:
-    """One action after the other, round and round, without a look at the board."""
-    count = itertools.count()
-    return lambda env, shown, rng: names(env)[next(count) % len(names(env))]
-
-
 def _choices(env: TextEnv) -> tuple[str, ...]:
     choices: tuple[str, ...] = env.choices  # type: ignore[attr-defined]
     return choices
@@ -121,7 +143,7 @@ def _moves(names: Callable[[TextEnv], tuple[str, ...]], *, shown: int) -> Sheet:
             *GENERAL,
             *(Player(f"action {index + 1} always", repeated(names, index)) for index in range(shown)),
             Player("all actions at once", all_names(names)),
-            Player("all actions in turn", in_turn(names)),
+            InTurn("all actions in turn", names),
         ),
     )
 
@@ -154,8 +176,9 @@ _MATHS = Sheet(
     adversaries=(
         *GENERAL,
         Player("zero", always("0")),
-        Player("first number of the question", lambda env, shown, rng: (re.findall(r"\d+", shown) or ["0"])[0]),
-        Player("last number of the question", lambda env, shown, rng: (re.findall(r"\d+", shown) or ["0"])[-1]),
+        InTurn("numbers of the question in turn", lambda env: _numbers(env)),
+        InTurn("numbers of the question in turn, from the last", lambda env: _numbers(env)[::-1]),
+        InTurn("most common golds of the data in turn", lambda env: _common_golds(env)),
         Player("several boxes", always("\\boxed{1} \\boxed{2} \\boxed{3}")),
         Player("a set of all small numbers", always("\\{" + ", ".join(map(str, range(50))) + "\\}")),
         Player("an inequality that holds for all", always("x \\geq 0")),
@@ -264,8 +287,18 @@ def _wanted(env: TextEnv) -> int:
 
 
 def _some_number(env: TextEnv, rng: np.random.Generator) -> str:
-    found = re.findall(r"\d+", env.problem.question)  # type: ignore[attr-defined]
-    return str(rng.choice(found)) if found and rng.random() < 0.5 else str(rng.integers(100))
+    return str(rng.choice(_numbers(env))) if rng.random() < 0.5 else str(rng.integers(100))
+
+
+def _numbers(env: TextEnv) -> tuple[str, ...]:
+    """Numbers of the question; a nought where there is none."""
+    return tuple(re.findall(r"\d+", env.problem.question)) or ("0",)  # type: ignore[attr-defined]
+
+
+def _common_golds(env: TextEnv) -> tuple[str, ...]:
+    """As many answers as there are attempts, those that are right most often."""
+    counts = Counter(problem.answer for problem in env._data.rows)  # type: ignore[attr-defined]
+    return tuple(answer for answer, _ in counts.most_common(env.config.max_actions))
 
 
 def _ones(env: TextEnv) -> str:

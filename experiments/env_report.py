@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments._env_policies import Act, Player, sheet
+from experiments._env_policies import Act, InTurn, Player, sheet
 from experiments._logging import log_to_stderr
 from experiments._main import run_main
 from experiments._options import read_options, whole_number
@@ -145,12 +145,12 @@ def report(name: str, n: int) -> dict[str, Any]:
     }
 
 
-def play(env: TextEnv, player: Player, n: int, *, turns: list[int] | None = None) -> Score:
+def play(env: TextEnv, player: Player | InTurn, n: int, *, turns: list[int] | None = None) -> Score:
     """Episodes of one player on ``n`` seeds; ``turns`` gets the length of each."""
     rng = np.random.default_rng(0)
     successes, earned = 0, 0.0
     for seed in range(FIRST_SEED, FIRST_SEED + n):
-        success, gained, length = _episode(env, player.act, seed, rng)
+        success, gained, length = _episode(env, player.start(), seed, rng)
         successes += success
         earned += gained
         if turns is not None:

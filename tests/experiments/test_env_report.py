@@ -91,6 +91,29 @@ def test_players_without_skill_are_paid_less_than_the_solver() -> None:
     assert all(env_report.play(env, player, 20).success == 0 for player in SHEETS["countdown"].adversaries)
 
 
+@every_env
+def test_what_a_player_earns_does_not_depend_on_what_ran_before(name: str) -> None:
+    if name == "deepcoder":
+        pytest.skip("every program costs a judgement; the report plays them")
+    env = make_env(name)
+    for player in sheet(name).adversaries:
+        assert env_report.play(env, player, 3) == env_report.play(env, player, 3), player.name
+
+
+def test_players_of_retry_try_another_answer_at_each_attempt() -> None:
+    env = make_env("metamathqa_retry", checker="exact")
+    env.reset(10_000)
+    golds = next(player for player in sheet("metamathqa_retry").adversaries if "golds" in player.name)
+    act, rng = golds.start(), np.random.default_rng(0)
+    said = [act(env, "That is not right.", rng) for _ in range(6)]
+    assert len(set(said[:5])) == 5 and said[5] == said[0]
+    score = env_report.play(env, golds, 200)
+    assert score.success > 0.05  # more than any one answer
+    assert score.mean_return < score.success  # later attempts pay less
+    numbers = next(player for player in sheet("metamathqa_retry").adversaries if player.name.startswith("numbers"))
+    assert numbers.start()(env, "9 lives", rng) in re.findall(r"\d+", env.problem.question)
+
+
 def test_an_unknown_environment_gets_the_general_players() -> None:
     assert sheet("mine").adversaries == GENERAL
     env = make_env("bandit")
