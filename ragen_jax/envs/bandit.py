@@ -144,9 +144,11 @@ class Bandit(TextEnv):
         """Task description; the terse one is empty, tiny policies know the task from their warm start."""
         if self.config.instructions == "terse":
             return ""
+        certain = self.config.risky_probability in (0, 1)
+        other = "more, every time too" if certain else "much or little, by luck, and more on average"
         return (
-            "Two slot machines stand before you. One pays a small sum every time; the other pays much or little, "
-            "by luck, and more on average. Their names are the only hint: think about what each stands for. "
+            f"Two slot machines stand before you. One pays a small sum every time; the other pays {other}. "
+            "Their names are the only hint: think about what each stands for. "
             f"Choose the one with the higher expected reward and answer with its {self.config.choose_by}."
         )
 

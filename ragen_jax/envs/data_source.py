@@ -206,16 +206,25 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
                     yield number, ValueError(f"not JSON: {error}")
 
 
+def read_json(path: Path) -> Any:
+    """Content of a JSON file, with or without a byte order mark.
+
+    Raises:
+      ValueError: the file is not JSON.
+    """
+    try:
+        return json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+
+
 def read_json_list(path: Path) -> Iterator[tuple[int, Any]]:
     """Records of a file that is one JSON list, numbered from 1.
 
     Raises:
       ValueError: the file is not JSON, or not a list.
     """
-    try:
-        records = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON: {error}") from error
+    records = read_json(path)
     if not isinstance(records, list):
         raise ValueError(f"{path} holds {type(records).__name__}, not a list of records")
     yield from enumerate(records, start=1)

@@ -22,6 +22,7 @@ from ragen_jax.envs.instances import draw_instance, dynamics_rng
 from ragen_jax.envs.parsing import split_actions
 
 PACKAGES = ("gymnax", "six")  # gymnax imports six without declaring it
+CART_POLE_LIMIT = 500  # steps after which the game itself ends
 _KEYS = 2**31
 
 
@@ -308,6 +309,17 @@ class CartPoleConfig(GymnaxConfig):
     max_turns: int = 15
     max_actions_per_turn: int = 5
     max_actions: int = 50
+
+    def __post_init__(self) -> None:
+        """Refuse more pushes than an episode can hold, since nobody could make them all."""
+        super().__post_init__()
+        room = min(self.max_turns * self.max_actions_per_turn, CART_POLE_LIMIT)
+        if self.max_actions > room:
+            raise ValueError(
+                f"max_actions={self.max_actions}: success is to make so many pushes, but an episode holds {room} "
+                f"(max_turns * max_actions_per_turn, and the game ends after {CART_POLE_LIMIT}); use {room} or less, "
+                "or more turns"
+            )
 
 
 class CartPole(GymnaxEnv):

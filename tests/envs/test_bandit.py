@@ -138,3 +138,11 @@ def test_letters_choose_too() -> None:
     assert not env.step(env.arms[0]).info["action_is_valid"]
     with pytest.raises(ValueError, match=r"choose_by='colour'"):
         make_env("bandit", choose_by="colour")
+
+
+def test_instructions_speak_of_luck_where_there_is_some() -> None:
+    assert "much or little, by luck" in make_env("bandit").instructions()
+    for options in ({"risky_probability": 1.0}, {"risky_probability": 0.0, "risky_else": 0.5}):
+        text = make_env("bandit", **options).instructions()
+        assert "luck" not in text
+        assert "the other pays more, every time too" in text

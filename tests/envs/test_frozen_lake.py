@@ -396,6 +396,8 @@ def test_multi_turn_demonstrations_go_on_from_the_player() -> None:
         ({"locked_share": 2.0}, "locked_share=2.0"),
         ({"min_path_len": 0}, "min_path_len=0"),
         ({"min_path_len": 16}, "min_path_len=16: use 1 to 15 on a lake with size=4"),
+        ({"size": 8, "min_path_len": 11}, "min_path_len=11 is more than the 10 actions of an episode"),
+        ({"max_turns": 1, "max_actions_per_turn": 1, "min_path_len": 3}, "min_path_len=3 is more than the 1 actions"),
         ({"min_holes": 15}, "min_holes=15: use 0 to 14"),
         ({"observation_format": "picture"}, "observation_format='picture': use one of grid"),
         ({"vocabulary": "emoji"}, "vocabulary='emoji': use one of default, ascii"),
@@ -407,7 +409,7 @@ def test_impossible_options_are_refused(options: dict, message: str) -> None:
 
 
 def test_hopeless_options_fail_at_reset_with_one_clear_error() -> None:
-    env = make_env("frozen_lake", min_path_len=15)
+    env = make_env("frozen_lake", min_path_len=15, max_actions_per_turn=3, max_actions=15)
     with pytest.raises(ValueError, match="seed 0: no instance of split 'train'"):
         env.reset(0)
 
@@ -432,5 +434,5 @@ def test_misuse_is_an_error() -> None:
 def test_a_lake_that_cannot_be_found_is_given_up_soon() -> None:
     before = time.process_time()
     with pytest.raises(ValueError, match=r"in 156 attempts; .*too rare"):
-        make_env("frozen_lake", size=32, min_path_len=62, frozen_share=0.95).reset(0)
+        make_env("frozen_lake", size=32, min_path_len=62, frozen_share=0.95, max_turns=31, max_actions=62).reset(0)
     assert time.process_time() - before < 20

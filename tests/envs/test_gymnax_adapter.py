@@ -170,13 +170,22 @@ def test_solver_and_careless_player(name: str, careless: float) -> None:
 
 @needs_gymnax
 def test_surviving_counts_at_the_end_of_the_actions_only() -> None:
-    env = make_env("gymnax_cart_pole", max_turns=2)
+    env = make_env("gymnax_cart_pole", max_turns=2, max_actions=10)
     env.reset(0)
-    assert not env.step("left || right").info["success"]
+    assert not env.step("left || right || left || right").info["success"]
     result = env.step("no action")
     assert result.truncated, "out of turns"
     assert not result.info["success"]
     assert not result.info["action_is_valid"]
+
+
+@needs_gymnax
+@pytest.mark.parametrize(
+    ("options", "room"), [({"max_turns": 2}, 10), ({"max_turns": 9}, 45), ({"max_turns": 150, "max_actions": 600}, 500)]
+)
+def test_more_pushes_than_an_episode_holds_are_refused(options: dict[str, int], room: int) -> None:
+    with pytest.raises(ValueError, match=f"success is to make so many pushes, but an episode holds {room} "):
+        make_env("gymnax_cart_pole", **options)
 
 
 @needs_gymnax

@@ -90,6 +90,11 @@ def test_hopeless_options_are_given_up() -> None:
         draw_instance(lambda rng: None, str, seed=0, split="train", validation_percent=10, attempts=50)
 
 
+def test_rows_of_data_without_one_for_the_split_are_said_to_be_few() -> None:
+    with pytest.raises(ValueError, match=r"'train' in 50 draws from 3 rows of data; .*_percent=10: use more"):
+        draw_instance(lambda rng: None, str, seed=0, split="train", validation_percent=10, attempts=50, rows=3)
+
+
 def test_distinct_seeds_are_new_instances() -> None:
     env = make_env("frozen_lake", split="validation")
     found = distinct_seeds(lambda: make_env("frozen_lake", split="validation"), first_seed=123, count=200)

@@ -75,13 +75,14 @@ class Countdown(TextEnv):
             if config.observation_format == "compact"
             else "The task shows the numbers and the target."
         )
+        score = config.format_score
+        partly = f", {score:g} when it only keeps the rule about the numbers" if score else ""
         return "\n".join(
             (
                 f"Write an arithmetic expression whose value is the target. Use {rule}.",
                 f"{layout} Allowed are + - * / and brackets; * and / bind tighter than + and -, fractions are exact.",
                 "Example: with the numbers 4, 6, 2 and the target 20 the answer is (4 + 6) * 2",
-                f"You have one answer. It pays 1 when it hits the target, {config.format_score:g} when it only keeps "
-                "the rule about the numbers, else 0.",
+                f"You have one answer. It pays 1 when it hits the target{partly}, else 0.",
             )
         )
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ragen_jax.envs.countdown.config import CountdownConfig
-from ragen_jax.envs.countdown.expressions import Expression
+from ragen_jax.envs.countdown.expressions import MAX_LENGTH, Expression
 from ragen_jax.envs.countdown.solver import MAX_NUMBERS, is_additive, smallest, solve
 from ragen_jax.envs.data_source import DataSet, load_rows, locate, read_json_lines, read_parquet
 from ragen_jax.envs.instances import draw_instance, in_split
@@ -18,6 +18,7 @@ from ragen_jax.envs.instances import draw_instance, in_split
 Row = tuple[tuple[int, ...], int]  # numbers and target
 
 _ATTEMPTS = 5_000  # sets of numbers tried for one seed
+_AROUND = 5  # characters beside a number: an operator, its blanks, two brackets
 _LOOKED_AT = 1_000  # rows of a file, at most, that are searched for one that can be solved
 
 
@@ -101,6 +102,12 @@ def _row(record: Any) -> Row:
         raise ValueError("'target' must be a whole number and 'nums' a list of them, zero or more")
     if not 2 <= len(numbers) <= MAX_NUMBERS:
         raise ValueError(f"{len(numbers)} numbers in 'nums', use 2 to {MAX_NUMBERS}")
+    longest = sum(len(str(number)) + _AROUND for number in numbers)
+    if longest > MAX_LENGTH:
+        raise ValueError(
+            f"'nums' are too long: an expression of them may take {longest} characters, an answer has {MAX_LENGTH} or "
+            "less"
+        )
     return tuple(numbers), target
 
 

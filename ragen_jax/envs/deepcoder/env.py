@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from ragen_jax.envs.base import Demonstration, Observation, StepResult, TextEnv
-from ragen_jax.envs.data_source import DataSource
+from ragen_jax.envs.data_source import EMBEDDED, DataSource
 from ragen_jax.envs.deepcoder.config import DeepCoderConfig
 from ragen_jax.envs.deepcoder.judge import Judgement, Verdict, make_judge
 from ragen_jax.envs.deepcoder.loader import load_problems
@@ -113,12 +113,14 @@ class DeepCoder(TextEnv):
         pay = "1 when every hidden test passes, else 0"
         if config.reward == "fraction":
             pay = "the share of hidden tests that pass"
+        examples = "the examples of the problem may be among them"
+        if self._data.source.kind == EMBEDDED:
+            examples = "the examples of the problem are not among them"
         return "\n".join(
             (
                 "Write a Python 3 program that solves the problem, with the standard library only. When a function is "
                 "asked for, write that function; else read standard input and print to standard output.",
-                "The whole answer is the program: no words around it. Hidden tests decide; the examples of the "
-                "problem are not among them.",
+                f"The whole answer is the program: no words around it. Hidden tests decide; {examples}.",
                 f"A test may take {config.time_limit_s:g} seconds and {config.memory_limit_mb} MiB. Files, network "
                 "and other processes are out of reach.",
                 f"You have one answer. It pays {pay}.",

@@ -81,7 +81,7 @@ def convert(row: Any) -> Problem:
     metadata = _decoded(row.get("metadata") or {}, field="metadata")
     cases, function = _parallel(tests) if isinstance(tests, dict) else _listed(tests)
     if isinstance(metadata, dict):
-        function = function or metadata.get("func_name") or ""
+        function = function or _name(metadata, "func_name")
     kinds = {kind for kind, _, _ in cases}
     if len(kinds) > 1:
         raise ValueError("tests of both kinds, functional and standard input, in one problem")
@@ -128,10 +128,12 @@ def _listed(tests: Any) -> tuple[list[tuple[str, Any, Any]], str]:
     cases, function = [], ""
     for test in tests:
         name = test.get("testtype") or test.get("type") or "stdin_stdout"
-        if name not in _KINDS:
+        if not isinstance(name, str) or name not in _KINDS:
             raise ValueError(f"testtype {name!r}: use one of {', '.join(_KINDS)}")
-        metadata = test.get("metadata")
-        function = function or test.get("fn_name") or (metadata or {}).get("func_name") or ""
+        metadata = test.get("metadata") or {}
+        if not isinstance(metadata, dict):
+            raise ValueError(f"'metadata' of a test is {type(metadata).__name__}, not an object")
+        function = function or _name(test, "fn_name") or _name(metadata, "func_name")
         output = test["output"]
         if name == "function_call" and isinstance(output, list) and len(output) == 1:
             output = output[0]
@@ -139,10 +141,15 @@ def _listed(tests: Any) -> tuple[list[tuple[str, Any, Any]], str]:
     return cases, function
 
 
+def _name(fields: dict[str, Any], field: str) -> str:
+    """Name of a function; "" when the field is missing or null."""
+    return text_field(fields, field, optional=True)
+
+
 def _parallel(tests: dict[str, Any]) -> tuple[list[tuple[str, Any, Any]], str]:
     """The same for parallel lists."""
     inputs, outputs = tests["inputs"], tests["outputs"]
-    function = tests.get("fn_name") or ""
+    function = _name(tests, "fn_name")
     if not isinstance(inputs, list) or not isinstance(outputs, list) or len(inputs) != len(outputs):
         raise ValueError("'inputs' and 'outputs' are not lists of the same length")
     if function and all(isinstance(output, list) and len(output) == 1 for output in outputs):

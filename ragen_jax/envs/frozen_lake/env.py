@@ -52,8 +52,13 @@ class FrozenLakeConfig(EnvConfig):
     render_images: bool = False
     locked_share: float = 0.0
 
+    @property
+    def action_budget(self) -> int:
+        """Most actions that an episode can hold."""
+        return min(self.max_actions, self.max_turns * self.max_actions_per_turn)
+
     def __post_init__(self) -> None:
-        """Refuse values outside their range."""
+        """Refuse values outside their range, and lakes on which nobody could reach the goal."""
         super().__post_init__()
         if not 2 <= self.size <= MAX_SIZE:
             raise ValueError(f"size={self.size}: a lake has 2 to {MAX_SIZE} rows")
@@ -65,6 +70,12 @@ class FrozenLakeConfig(EnvConfig):
         cells = self.size**2
         if not 1 <= self.min_path_len < cells:
             raise ValueError(f"min_path_len={self.min_path_len}: use 1 to {cells - 1} on a lake with size={self.size}")
+        if self.min_path_len > self.action_budget:
+            raise ValueError(
+                f"min_path_len={self.min_path_len} is more than the {self.action_budget} actions of an episode "
+                "(max_actions, or max_turns * max_actions_per_turn), so nobody could reach a goal: lower it or allow "
+                "more actions"
+            )
         if not 0 <= self.min_holes <= cells - 2:
             raise ValueError(f"min_holes={self.min_holes}: use 0 to {cells - 2} on a lake with size={self.size}")
         if self.observation_format not in views.FORMATS:
@@ -268,9 +279,8 @@ class FrozenLake(TextEnv):
 
     def optimal_success_probability(self) -> float:
         """Success of the best policy from the start within the action budget, an upper bound for every policy."""
-        config, lake = self.config, self.lake
-        horizon = min(config.max_actions, config.max_turns * config.max_actions_per_turn)
-        values = self.transition_table().optimal_success(horizon=horizon)
+        lake = self.lake
+        values = self.transition_table().optimal_success(horizon=self.config.action_budget)
         return float(values[lake.start[0] * lake.size + lake.start[1]])
 
     def _slip(self, action: int) -> int:

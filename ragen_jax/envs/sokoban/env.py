@@ -131,7 +131,8 @@ class Sokoban(TextEnv):
             ),
             f"Actions: {', '.join(ACTIONS)}. {answer_rule(config, ('left', 'up'))}",
             f"Limits: {config.max_turns} turns and {config.max_actions} actions in all. Each action costs "
-            f"{-STEP_REWARD:g}; a box on a target pays {BOX_REWARD:g}, all of them {SOLVED_REWARD:g} more.",
+            f"{-STEP_REWARD:g}; a box that comes onto a target pays {BOX_REWARD:g}, one that leaves it "
+            f"costs {BOX_REWARD:g}, and all on targets pay {SOLVED_REWARD:g} more.",
         ]
         if config.end_on_deadlock:
             lines.append("A box that is stuck in a corner off target ends the episode.")

@@ -30,7 +30,7 @@ def load_levels(name: str) -> DataSet[Puzzle]:
 
 def _read(path: Path) -> Iterator[tuple[int, Puzzle]]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"level_file: {path} is no text file ({error}); levels are written in symbols") from error
     yield from enumerate(parse_levels(text, source=str(path)), start=1)

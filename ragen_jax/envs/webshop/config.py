@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from ragen_jax.envs.base import ONE_ACTION, EnvConfig
+from ragen_jax.envs.options import refuse_changed
 
 _CHOICES = {"dataset": ("small", "full"), "goals": ("synthetic", "human"), "reward": ("match", "score")}
 
@@ -50,5 +51,7 @@ class WebShopConfig(EnvConfig):
         for field, choices in _CHOICES.items():
             if getattr(self, field) not in choices:
                 raise ValueError(f"{field}={getattr(self, field)!r}: use {' or '.join(map(repr, choices))}")
+        if self.max_actions > self.max_turns:
+            refuse_changed(self, ("max_actions",), because=f"max_turns={self.max_turns} replies hold one action each")
         if self.hints and self.instructions == "terse":
             raise ValueError("hints=True has no effect because instructions='terse' says nothing: use 'full'")

@@ -61,10 +61,12 @@ class WebShop(TextEnv):
         """Open the shop, which all environments of a process share; the episode still has to be begun.
 
         Raises:
-          ValueError: the files of the shop are missing or malformed.
+          ValueError: the files of the shop are missing or malformed, or a request needs more turns or actions than an
+            episode has.
         """
         self.config: WebShopConfig = config
         self.shop = open_shop(config)
+        self._check_budget()
         self._goal: Goal | None = None
         self._done = True
 
@@ -171,6 +173,16 @@ class WebShop(TextEnv):
     def page(self) -> Page:
         """The page of the running episode."""
         return self._page
+
+    def _check_budget(self) -> None:
+        config, longest = self.config, self.shop.longest
+        needed = longest.actions_needed
+        if needed > min(config.max_turns, config.max_actions):
+            raise ValueError(
+                f"max_turns={config.max_turns}, max_actions={config.max_actions}: nobody could meet the request for "
+                f"{longest.product.asin!r}, which takes {needed} actions (a search, the product, {needed - 3} options, "
+                f"the purchase); use {needed} or more for both"
+            )
 
     def _follow(self, action: str) -> Page | None:
         """The page that an action leads to; None when the page does not offer it."""

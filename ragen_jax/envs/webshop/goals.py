@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ragen_jax.envs.data_source import read_json
 from ragen_jax.envs.instances import content_hash
 from ragen_jax.envs.webshop.products import Product, one_line
 from ragen_jax.envs.webshop.score import Wanted, score
@@ -98,6 +98,11 @@ class Request:
             return self.goal(self.options)
         return self.goal(tuple((name, values[rng.integers(len(values))]) for name, values in self.product.options))
 
+    @property
+    def actions_needed(self) -> int:
+        """Fewest actions that meet it: a search, the product, each option, the purchase."""
+        return 3 + len(self.product.options if self.options is None else self.options)
+
     def goals(self) -> Iterator[Goal]:
         """Every goal."""
         if self.options is not None:
@@ -170,18 +175,21 @@ def human_requests(products: Sequence[Product], written: Sequence[HumanRequest])
 
 
 def read_json_object(path: Path) -> Iterator[tuple[int, Any]]:
-    """(key, value) pairs of a file that is one JSON object, numbered from 1.
+    """(asin, value) pairs of a file that is one JSON object, numbered from 1; a repeated asin is a malformed pair.
 
     Raises:
       ValueError: the file is not JSON, or not an object.
     """
-    try:
-        records = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is not JSON: {error}") from error
+    records = read_json(path)
     if not isinstance(records, dict):
         raise ValueError(f"{path} holds {type(records).__name__}, not an object with one entry per product")
-    yield from enumerate(records.items(), start=1)
+    first: dict[str, str] = {}
+    for number, (key, value) in enumerate(records.items(), start=1):
+        asin = one_line(key).lower()
+        if first.setdefault(asin, key) != key:
+            yield number, ValueError(f"asin {key!r} is the same as {first[asin]!r}, which stands before it")
+        else:
+            yield number, (key, value)
 
 
 def entry_of(record: tuple[str, Any]) -> Entry:

@@ -20,6 +20,7 @@ from ragen_jax.envs.data_source import read_json_list
 from ragen_jax.envs.instances import content_hash
 from ragen_jax.envs.text import neutralise
 
+MAX_PRICE = 1e9  # dollars
 MISSING_PRICE = 100.0  # dollars, for a product whose record has no price
 _AMOUNT = r"\$?\s*(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)"
 _PRICE = re.compile(rf"{_AMOUNT}(?:\s*(?:to|-|–)\s*{_AMOUNT})?", re.ASCII)
@@ -116,7 +117,7 @@ def price_range(text: str) -> tuple[float, float]:
     """Lowest and highest amount of a price text such as "$10.50" or "$10 to $12"; no text is ``MISSING_PRICE``.
 
     Raises:
-      ValueError: there is text, but it is neither one amount nor two.
+      ValueError: there is text, but it is neither one amount nor two, or one is above ``MAX_PRICE``.
     """
     if not text.strip():
         return MISSING_PRICE, MISSING_PRICE
@@ -124,6 +125,8 @@ def price_range(text: str) -> tuple[float, float]:
     if match is None:
         raise ValueError(f"'pricing' is {text[:40]!r}: write one amount or a range, such as '$10.50' or '$10 to $12'")
     amounts = [float(amount.replace(",", "")) for amount in match.groups() if amount]
+    if max(amounts) > MAX_PRICE:
+        raise ValueError(f"'pricing' is {text[:40]!r}...: use at most {MAX_PRICE:,.0f} dollars")
     return min(amounts), max(amounts)
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import logging
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 from ragen_jax.envs.data_source import DataSource, load_rows, locate
@@ -54,6 +54,11 @@ class Shop:
     left_out: int
     families: Mapping[str, str]
     index: SearchIndex
+
+    @cached_property
+    def longest(self) -> Request:
+        """The request that takes the most actions."""
+        return max(self.requests, key=lambda request: request.actions_needed)
 
     def search(self, query: str) -> tuple[Product, ...]:
         """Products that a query finds, best first, at most ``RESULTS``."""

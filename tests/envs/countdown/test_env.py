@@ -130,6 +130,7 @@ def test_the_format_score_is_an_option(data_file: Path) -> None:
     assert isinstance(reward, float)
     assert reward == 0
     assert "0.25 when it only" in _env(format_score=0.25).instructions()
+    assert "It pays 1 when it hits the target, else 0." in _env(format_score=0).instructions()
 
 
 def test_observations_show_numbers_and_target(data_file: Path) -> None:

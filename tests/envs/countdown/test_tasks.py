@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ragen_jax.envs import env_config, make_env
@@ -155,6 +156,7 @@ def test_parquet_without_its_package_names_the_extra(tmp_path: Path, monkeypatch
         ('{"target": true, "nums": [1, 2]}', "line 1 of .* is malformed: 'target' must"),
         ('{"target": 3, "nums": [1, "2"]}', "line 1 of .* is malformed: 'target' must"),
         ('{"target": 3, "nums": [1, -2]}', "line 1 of .* is malformed: 'target' must"),
+        (f'{{"target": 3, "nums": [1, {"9" * 190}]}}', "'nums' are too long: .* take 201 char.* has 200 or less"),
         ('{"target": 3, "nums": [3]}', "line 1 of .* is malformed: 1 numbers in 'nums', use 2 to 5"),
     ],
 )
@@ -197,3 +199,16 @@ def test_a_file_without_a_task_that_can_be_solved_is_refused(tmp_path: Path) -> 
     file.write_text('{"target": 900, "nums": [1, 2]}\n' * 3, encoding="utf-8")
     with pytest.raises(ValueError, match=r"3 of the 3 rows of hopeless\.jsonl were looked at, and none can be solved"):
         rows_of(CountdownConfig(data_file=str(file)))
+
+
+@pytest.mark.parametrize("use_all", [True, False])
+def test_the_longest_rows_of_a_file_can_be_answered(tmp_path: Path, use_all: bool) -> None:
+    numbers = [10**34 + step for step in range(5)]
+    target = (numbers[0] + numbers[1]) * (numbers[2] + numbers[3]) * numbers[4]
+    path = tmp_path / "long.jsonl"
+    path.write_text(json.dumps({"target": target, "nums": numbers}), encoding="utf-8")
+    env = make_env("countdown", data_file=str(path), split="all", use_all=use_all)
+    env.reset(0)
+    answer = env.demonstrate(np.random.default_rng(0), skill=1.0).answer
+    assert len(answer) > 175
+    assert env.step(answer).reward == 1.0

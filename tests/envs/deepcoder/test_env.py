@@ -104,6 +104,7 @@ def test_instructions_say_what_holds() -> None:
     env = _env("rlimits", reward="fraction", time_limit_s=3, memory_limit_mb=128)
     assert "3 seconds and 128 MiB" in env.instructions()
     assert "the share of hidden tests" in env.instructions()
+    assert "the examples of the problem are not among them" in env.instructions()
     assert "1 when every hidden test passes" in _env("rlimits").instructions()
     assert _env("rlimits", instructions="terse").instructions() == ""
 
@@ -185,3 +186,11 @@ def test_a_second_answer_is_refused(data_file: str) -> None:
 def test_options_are_checked(options: dict[str, object], fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
         env_config("deepcoder", **options)
+
+
+def test_instructions_promise_nothing_about_the_examples_of_others(tmp_path: Path) -> None:
+    row = {"problem": "Print 1.", "tests": [{"input": "", "output": "1"}]}
+    (tmp_path / "own.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    text = _env("rlimits", str(tmp_path / "own.jsonl")).instructions()
+    assert "the examples of the problem may be among them" in text
+    assert "not among them" not in text

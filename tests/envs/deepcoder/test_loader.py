@@ -118,6 +118,17 @@ def test_the_statement_is_data(write: Callable[..., str]) -> None:
             {"problem": "x", "tests": [{"input": "1", "output": "1", "testtype": "functional", "fn_name": "f()"}]},
             "no name of a function",
         ),
+        *(
+            ({"problem": "x", "tests": [{"input": "1", "output": "1", "testtype": "functional"} | fields]}, fault)
+            for fields, fault in (
+                ({"fn_name": 5}, "'fn_name' is int, not a text"),
+                ({"metadata": {"func_name": ["a"]}}, "'func_name' is list, not a text"),
+                ({"metadata": "x"}, "'metadata' of a test is str, not an object"),
+                ({"testtype": ["functional"]}, r"testtype \['functional'\]: use one of"),
+            )
+        ),
+        ({"problem": "x", "tests": {"fn_name": 5, "inputs": [[1]], "outputs": [1]}}, "'fn_name' is int"),
+        (json.loads(json.dumps(LISTED)) | {"metadata": {"func_name": 5}}, "'func_name' is int"),
         ({**STDIN_ROW, "problem": "x \ud800"}, "lone surrogate"),
         ({"problem": "x", "tests": {"inputs": ["\udfff"], "outputs": ["1"]}}, "lone surrogate"),
         ({"problem": "x", "tests": {"fn_name": "f", "inputs": [[["\ud800"]]], "outputs": ["1"]}}, "lone surrogate"),

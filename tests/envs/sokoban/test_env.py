@@ -268,3 +268,8 @@ def test_pictures_follow_the_state() -> None:
 def _tiles_differ(before: np.ndarray, after: np.ndarray) -> np.ndarray:
     different = (before != after).any(axis=-1)
     return different.reshape(6, 16, 6, 16).any(axis=(1, 3)).reshape(-1)
+
+
+def test_instructions_say_what_a_box_costs_that_leaves_its_target() -> None:
+    text = _env().instructions()
+    assert "a box that comes onto a target pays 1, one that leaves it costs 1, and all on targets pay 10 more" in text

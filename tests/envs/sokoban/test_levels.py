@@ -104,6 +104,11 @@ def test_boxoban_through_the_environment(data_dir: Path, monkeypatch: pytest.Mon
     assert "Board: 10 rows, 10 columns" in env.reset(0).text
 
 
+def test_a_byte_order_mark_is_no_part_of_a_level(tmp_path: Path) -> None:
+    (tmp_path / "mark.txt").write_text(TWO_LEVELS.lstrip(), encoding="utf-8-sig")
+    assert load_levels(str(tmp_path / "mark.txt")).rows == parse_levels(TWO_LEVELS, source="test")
+
+
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     file = tmp_path / "levels.bin"
     file.write_bytes(b"\xff\xfe\x00#")

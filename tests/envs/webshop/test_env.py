@@ -185,27 +185,44 @@ def test_dead_ends_are_reported(tiny_folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "answer"), [({"max_turns": 3}, "nonsense"), ({"max_actions": 3}, "click[features]")]
+    ("options", "answer"), [({"max_turns": 4}, "nonsense"), ({"max_actions": 4}, "click[features]")]
 )
 def test_running_out_of_turns_or_actions_truncates(tiny_folder: Path, options: dict[str, int], answer: str) -> None:
     env = _tiny(tiny_folder, **options)
     env.step("search[cotton]")
     env.step("click[b0only]")
+    assert not env.step("click[large]").done
     result = env.step(answer)
     assert (result.terminated, result.truncated, result.reward) == (False, True, 0.0)
     assert (result.info["success"], result.info["purchased"], result.info["score"]) == (False, False, 0.0)
 
 
 def test_unusable_answers_take_no_action_of_the_budget(tiny_folder: Path) -> None:
-    env = _tiny(tiny_folder, max_actions=2)
-    assert not env.step("nonsense").done
-    assert not env.step("search[cotton]").done
-    assert env.step("click[b0only]").truncated
+    env = _tiny(tiny_folder, max_actions=4)
+    for answer in ("nonsense", "search[cotton]", "click[nothing]", "click[b0only]", "click[large]"):
+        assert not env.step(answer).done
+    assert env.step("click[x-large]").truncated
+
+
+@pytest.mark.parametrize("options", [{"max_turns": 3}, {"max_actions": 3}, {"max_turns": 1}])
+def test_a_request_that_nobody_could_meet_in_time_is_refused(tiny_folder: Path, options: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=r"the request for 'b0only', which takes 4 actions .*; use 4 or more for both"):
+        _tiny(tiny_folder, **options)
+
+
+def test_our_own_requests_can_be_met_in_the_turns_that_are_asked_for() -> None:
+    needed = 6
+    with pytest.raises(ValueError, match=f"takes {needed} actions"):
+        _env(max_turns=needed - 1)
+    env, rng = _env(max_turns=needed, max_actions=needed), np.random.default_rng(0)
+    _begin(env, next(env.shop.longest.goals()))
+    assert _finish(env, lambda: env.demonstrate(rng, skill=1.0).answer).info["success"]
 
 
 def test_options_that_make_no_sense_are_refused() -> None:
     for options, message in (
         ({"max_actions_per_turn": 2}, "an answer is one action"),
+        ({"max_actions": 10}, "max_actions=10 has no effect because max_turns=9 replies hold one action each"),
         ({"dataset": "large"}, "use 'small' or 'full'"),
         ({"goals": "own"}, "use 'synthetic' or 'human'"),
         ({"reward": "raw"}, "use 'match' or 'score'"),

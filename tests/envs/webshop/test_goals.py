@@ -154,6 +154,9 @@ def test_files_of_entries_are_objects(tmp_path: Path) -> None:
     path.write_text("[]", encoding="utf-8")
     with pytest.raises(ValueError, match="holds list, not an object"):
         list(read_json_object(path))
-    path.write_text("{", encoding="utf-8")
-    with pytest.raises(ValueError, match="is not JSON"):
-        list(read_json_object(path))
+    path.write_text('{"B1": 1}', encoding="utf-8-sig")
+    assert list(read_json_object(path)) == [(1, ("B1", 1))]
+    for content in (b"{", b'{"B\xe9": 1}', b'{"B1": ' + b"[" * 100_000, b'{"B1": ' + b"9" * 5000 + b"}"):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"entries\.json is not JSON"):
+            list(read_json_object(path))

@@ -138,6 +138,14 @@ def test_malformed_entries_are_named_by_number_or_skipped(tmp_path: Path) -> Non
     assert _open(folder, skip_malformed=True).source.skipped == 1
 
 
+def test_an_entry_that_stands_twice_is_malformed(tmp_path: Path) -> None:
+    folder = write_shop(tmp_path, [record("B1")], {"B1": entry(), "b1": entry(instruction="Another.")})
+    with pytest.raises(ValueError, match=r"line 2 of .* is malformed: asin 'b1' is the same as 'B1'"):
+        _open(folder)
+    shop = _open(folder, skip_malformed=True)
+    assert [request.text for request in shop.requests] == ["I need a cotton t-shirt"]
+
+
 def test_a_search_shows_at_most_fifty_products() -> None:
     shop = open_shop(WebShopConfig())
     assert len(shop.search("cotton")) == RESULTS == 50
