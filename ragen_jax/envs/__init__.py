@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import typing
 from typing import Any
 
@@ -50,12 +51,12 @@ def env_class(env: str | type[TextEnv], /) -> Any:
 
     Raises:
       KeyError: for an unknown name.
-      ValueError: the class calls itself something else, or is not where the table says.
+      ValueError: the class has no name, calls itself something else, or is not where the table says.
     """
-    if not isinstance(env, str):
-        return env
-    found = ENVS[env]
-    if found.name != env:
+    found = ENVS[env] if isinstance(env, str) else env
+    if not isinstance(getattr(found, "name", None), str):
+        raise ValueError(f"environment class {found.__name__} has no name: give it the class attribute name, a text")
+    if isinstance(env, str) and found.name != env:
         raise ValueError(
             f"environment {env!r} is class {found.__name__}, whose name is {found.name!r}: use one name in both places"
         )
@@ -80,7 +81,16 @@ def make_env(env: str | type[TextEnv], /, **overrides: Any) -> TextEnv:
 def env_config(env: str | type[TextEnv], /, **overrides: Any) -> EnvConfig:
     """Config of an environment with some fields changed; see ``make_env`` for arguments and errors."""
     factory = env_class(env)
-    config_class = factory.Config
+    config_class = getattr(factory, "Config", None)
+    if not (isinstance(config_class, type) and issubclass(config_class, EnvConfig)):
+        raise ValueError(
+            f"environment {factory.name!r}: give {factory.__name__} a Config, a class that extends EnvConfig"
+        )
+    if "__dataclass_params__" not in vars(config_class):
+        raise ValueError(
+            f"environment {factory.name!r}: {config_class.__name__} is no dataclass, so its own options are not seen; "
+            "put @dataclasses.dataclass(frozen=True, kw_only=True) above it"
+        )
     hints = typing.get_type_hints(config_class)
     known = {field.name: hints[field.name] for field in dataclasses.fields(config_class)}
     for field, value in overrides.items():

@@ -115,7 +115,7 @@ def collect(
     observations = pool.reset(seeds)
     players = []
     for row, (env, observation) in enumerate(zip(pool.envs, observations, strict=True)):
-        error = pool.errors[row] or _fault(where(row, "reset"), _check_opening, env, observation)
+        error = _fault(where(row, "reset"), pool.errors[row], _check_opening, env, observation)
         messages = UserMessages(pool.envs[0].config, max_turns=max_turns, show_rewards=show_rewards)
         shown = "" if error is not None or observation is None else messages.first(observation)
         players.append(_Player(messages, shown, active=error is None, playing=error is None, error=error))
@@ -143,17 +143,17 @@ def collect(
         answers = [player.answer_to_act_on() for player in players]
         results = pool.step(answers)
         for row in np.flatnonzero(active).tolist():
-            error = pool.errors[row]
-            if error is None and answers[row] is not None:
+            error = None
+            if answers[row] is not None:
                 earned = players[row].row.rewards
-                error = _fault(where(row, f"turn {turn}"), _check_step, results[row], earned)
+                error = _fault(where(row, f"turn {turn}"), pool.errors[row], _check_step, results[row], earned)
             players[row].settle(results[row], error, format_penalty=format_penalty)
         next_ids = _show_next(players, chat, last_turn=turn + 1 == max_turns, room=max_context - max_new_tokens)
         broken_off = [row for row, player in enumerate(players) if player.playing and not player.active]
         endings = pool.finish(broken_off) if broken_off else []
         for row in broken_off:
             earned = players[row].row.rewards
-            error = pool.errors[row] or _fault(where(row, "finish"), _check_finish, endings[row], earned)
+            error = _fault(where(row, "finish"), pool.errors[row], _check_finish, endings[row], earned)
             players[row].finish(endings[row], error)
         if any(next_ids):
             session.observe(*pad_right(next_ids, bucket=observation_bucket, pad_id=chat.tokenizer.pad_id))
@@ -297,8 +297,17 @@ def _show_next(players: Sequence[_Player], chat: ChatFormat, *, last_turn: bool,
     return shown
 
 
-def _fault(where: str, check: Callable[..., None], *arguments: Any) -> str | None:
-    """What a check finds wrong, with environment, seed, row and moment in front; None when all is right."""
+def _fault(where: str, failed: str | None, check: Callable[..., None], *arguments: Any) -> str | None:
+    """Why a row is invalid, with environment, seed, row and moment in front; None when all is right.
+
+    Args:
+      where: the words in front.
+      failed: error of the pool; None when the environment returned something.
+      check: raises ValueError for what it must not return.
+      *arguments: of the check.
+    """
+    if failed is not None:
+        return f"{where}: {failed}"
     try:
         check(*arguments)
     except ValueError as fault:

@@ -232,6 +232,32 @@ def test_a_class_bears_the_name_it_is_registered_by(monkeypatch: pytest.MonkeyPa
         make_env("machines")
 
 
+def _class_with(**attributes: object) -> type[TextEnv]:
+    return type("Mine", (ENVS["bandit"],), attributes)
+
+
+class _Plain:
+    most = 3
+
+
+class _Undecorated(EnvConfig):
+    most: int = 3
+
+
+@pytest.mark.parametrize(
+    ("attributes", "fault"),
+    [
+        ({"name": None}, "environment class Mine has no name"),
+        ({"Config": None}, "environment 'bandit': Mine has no Config, a class that extends EnvConfig"),
+        ({"Config": _Plain}, "Mine has no Config, a class that extends EnvConfig"),
+        ({"Config": _Undecorated}, "_Undecorated is no dataclass, so its own options are not seen"),
+    ],
+)
+def test_a_class_that_is_not_complete_is_told(attributes: dict[str, object], fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        make_env(_class_with(**attributes), most=4)
+
+
 def test_a_fixed_option_is_an_option() -> None:
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class Misspelt(EnvConfig):

@@ -85,8 +85,9 @@ def test_rewards_and_flags_of_each_step_are_shown() -> None:
 def test_a_bad_reply_costs_the_penalty_and_shows_the_same_again() -> None:
     out = played("<think>only\nleft\n", "env.name=frozen_lake", "env.max_turns=2", "rollout.format_penalty=-0.25")
     assert "no answer to act on: reward 0, format penalty -0.25, the same observation again" in out
-    first, second = (text.partition("\n> ")[0] for text in blocks(out, "user")[:2])
-    assert second.splitlines()[2:] == first.splitlines()[1:]  # behind the reward and the number of the turn
+    first, second = (text.partition("\n> ")[0].splitlines() for text in blocks(out, "user")[:2])
+    assert second[2:-2] == first[1:-2]  # behind the reward and the number of the turn, before the actions left
+    assert (first[-2], second[-2]) == ("You can still take 4 actions.", "You can still take 2 actions.")
 
 
 def test_what_is_paid_at_the_end_is_paid_after_a_bad_last_reply_too() -> None:

@@ -173,7 +173,12 @@ def test_failed_rows_are_invalid_and_the_others_go_on(chat: ChatFormat) -> None:
     pool = LinePool(2, 2, failing=[1], dead=[2, 3])
     rollout, _ = play(chat, pool, lambda row, turn: MOVE, seeds=[2, 2])
     assert rollout.batch.valid.tolist() == [True, False, False, False]
-    assert [e.error for e in rollout.info.episodes] == [None, "the floor broke", "no board", "no board"]
+    assert [e.error for e in rollout.info.episodes] == [
+        None,
+        "environment 'line', seed 2, row 1, turn 0: the floor broke",
+        "environment 'line', seed 2, row 2, reset: no board",
+        "environment 'line', seed 2, row 3, reset: no board",
+    ]
     assert row_ids(rollout, 1) == list(rollout.info.episodes[1].turns[0].token_ids)
     assert row_ids(rollout, 2) == []
     assert rollout.batch.prompt_class.tolist() == [0, 1]
