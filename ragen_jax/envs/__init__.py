@@ -82,13 +82,12 @@ def env_config(env: str | type[TextEnv], /, **overrides: Any) -> EnvConfig:
     """Config of an environment with some fields changed; see ``make_env`` for arguments and errors."""
     factory = env_class(env)
     config_class = getattr(factory, "Config", None)
+    where = f"environment {factory.name!r}"
     if not (isinstance(config_class, type) and issubclass(config_class, EnvConfig)):
+        raise ValueError(f"{where}: {factory.__name__} has no Config, a class that extends EnvConfig")
+    if inspect.get_annotations(config_class) and "__dataclass_params__" not in vars(config_class):
         raise ValueError(
-            f"environment {factory.name!r}: give {factory.__name__} a Config, a class that extends EnvConfig"
-        )
-    if "__dataclass_params__" not in vars(config_class):
-        raise ValueError(
-            f"environment {factory.name!r}: {config_class.__name__} is no dataclass, so its own options are not seen; "
+            f"{where}: {config_class.__name__} is no dataclass, so its own options are not seen; "
             "put @dataclasses.dataclass(frozen=True, kw_only=True) above it"
         )
     hints = typing.get_type_hints(config_class)
