@@ -110,7 +110,8 @@ def test_forged_reports_are_claims_about_an_output(judge: Judge, forgery: str, p
     ],
 )
 def test_patched_comparison_changes_nothing(judge: Judge, program: str) -> None:
-    assert _verdict(judge, program, CALL) in (Verdict.WRONG, Verdict.ERROR, Verdict.FORBIDDEN)
+    unpaid = (Verdict.WRONG, Verdict.ERROR, Verdict.FORBIDDEN, Verdict.TIMEOUT)  # the last on a busy machine
+    assert _verdict(judge, program, CALL) in unpaid
 
 
 @pytest.mark.parametrize(
