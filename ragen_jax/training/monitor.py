@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ragen_jax.config.schema import AlarmSection
@@ -29,7 +28,7 @@ SERIES = {
 _FAMILY = "collapse/first_turn"
 _HEALTHY = ("diverse_reasoning", "converged")
 
-_classify_regime = jax.jit(classify_regime)
+_classify_regime, _proportion_interval = jax.jit(classify_regime), jax.jit(proportion_interval)
 _repeated_share = jax.jit(repeated_share)
 _update_change_points = jax.jit(update_change_points)
 
@@ -143,10 +142,10 @@ def regime(metrics: Mapping[str, float], *, start_entropy: float | None, episode
         numbers = (metrics.get(f"{_FAMILY}/{key}", math.nan) for key in (name, low, high))
         estimate, lowest, highest = (number * factor for number in numbers)
         error = (highest - lowest) / (2 * NORMAL_95)
-        return Interval(*(jnp.asarray(x, jnp.float32) for x in (estimate, lowest, highest, error)))
+        return Interval(*jax.device_put([np.float32(x) for x in (estimate, lowest, highest, error)]))
 
     def share(hits: float, count: float) -> Interval:
-        return proportion_interval(np.asarray(hits, np.float32), np.asarray(count, np.float32))
+        return _proportion_interval(np.float32(hits), np.float32(count))
 
     scored, unscored = metrics[f"{_FAMILY}/scored"], metrics[f"{_FAMILY}/unscored"]
     verdict = _classify_regime(
