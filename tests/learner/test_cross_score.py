@@ -169,6 +169,7 @@ def test_beginnings_are_common_and_leave_every_context_a_token(ends: list[list[i
         assert beginning.shape[1] + cross_score_module.BEGINNING > min(common, min(map(len, words)) - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [{"data": 4}, {"data": 2, "tensor": 2}, {"fsdp": 2, "tensor": 2}])
 def test_devices_share_the_rows_and_change_nothing(shape: dict[str, int]):
     mesh = make_mesh(**{"data": 1} | shape)

@@ -47,6 +47,7 @@ def only(batch: LearnerBatch, rows: np.ndarray) -> LearnerBatch:
     return dataclasses.replace(batch, **changed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @given(st.integers(0, 10_000))
 @settings(max_examples=5, deadline=None)

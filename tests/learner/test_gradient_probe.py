@@ -46,6 +46,7 @@ def report(batch: LearnerBatch) -> ProbeReport:
     return run(batch)
 
 
+@pytest.mark.slow
 def test_the_kept_parts_sum_to_the_gradient_of_the_update(batch: LearnerBatch, report: ProbeReport):
     order = [0, 2, 3, 1, 4]
     weighted = dataclasses.replace(batch, weights=batch.weights * KEEP[:, None])
@@ -195,6 +196,7 @@ def proxy(params: Any, pairs: ReasoningPairs) -> jax.Array:
     return jnp.mean(jnp.sum(weights * (log_p - mixture), axis=1))
 
 
+@pytest.mark.slow
 def test_the_direction_is_the_gradient_of_the_mutual_information():
     """Samples drawn from the policy itself; the mean over many is the exact gradient, that of the fixed proxy is 0."""
     pairs, params = one_token_pairs(), random_params()
@@ -211,6 +213,7 @@ def test_the_direction_is_the_gradient_of_the_mutual_information():
     assert 0.9 < np.linalg.norm(found) / np.linalg.norm(exact) < 1.1
 
 
+@pytest.mark.slow
 def test_unscored_reasonings_and_lone_ones_do_not_count():
     pairs = one_token_pairs()
     mask = np.zeros(pairs.reasoning_mask.shape, bool)

@@ -96,6 +96,7 @@ def _compiled(model: ModelConfig, config: Config, *, prompt: int, tokens: int) -
     return update.lower(state, batch, *scalars).compile().memory_analysis()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "prompt", "tokens", "dtype", "micro_groups"),
     [

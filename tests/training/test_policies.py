@@ -54,6 +54,7 @@ def test_shapes_tokenizer_and_weights_come_from_the_folder(tmp_path: Path) -> No
     np.testing.assert_array_equal(parts.state.critic_params["decoder"]["embedding"], parts.state.params["embedding"])
 
 
+@pytest.mark.slow
 def test_a_run_becomes_a_folder_and_the_folder_a_run(tmp_path: Path) -> None:
     config = dataclasses.replace(_config(_hf_folder(tmp_path / "hf")), folder=str(tmp_path / "run"))
     outcome = train(config, writers=())
@@ -78,6 +79,7 @@ def test_a_resumed_run_still_finds_its_tokenizer_and_shapes(tmp_path: Path) -> N
     np.testing.assert_array_equal(run_params(run, network(config))["embedding"], resumed.state.params["embedding"])
 
 
+@pytest.mark.slow
 def test_bfloat16_parameters_with_a_master_copy_train(tmp_path: Path) -> None:
     config = _config(_hf_folder(tmp_path / "hf"), compute_dtype="bfloat16", param_dtype="bfloat16")
     outcome = train(dataclasses.replace(config, folder=str(tmp_path / "run")), writers=())
@@ -176,6 +178,7 @@ def test_export_refuses(argv: list[str], sentence: str) -> None:
         export.read_options(argv)
 
 
+@pytest.mark.slow
 def test_adapters_alone_are_trained_and_merged_on_export(tmp_path: Path) -> None:
     config = _config(_hf_folder(tmp_path / "hf"))
     model = dataclasses.replace(config.model, lora_rank=2, lora_targets=("query", "down"))
@@ -205,6 +208,7 @@ def test_adapters_alone_are_trained_and_merged_on_export(tmp_path: Path) -> None
         build(again)
 
 
+@pytest.mark.slow
 def test_a_kl_to_the_base_is_zero_at_first(tmp_path: Path) -> None:
     config = _config(_hf_folder(tmp_path / "hf"))
     model = dataclasses.replace(config.model, lora_rank=2)
