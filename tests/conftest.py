@@ -31,7 +31,10 @@ os.environ["XLA_FLAGS"] = " ".join(
         "--xla_cpu_collective_call_terminate_timeout_seconds=600",
     ]
 ).strip()
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder() / "test_compilations" / compiler_and_processor()))
+# An empty value counts as unset: the two workers and the runs inside tests share what they compile in any case.
+os.environ["JAX_COMPILATION_CACHE_DIR"] = os.environ.get("JAX_COMPILATION_CACHE_DIR") or str(
+    cache_folder() / "test_compilations" / compiler_and_processor()
+)
 os.environ.setdefault("RAGEN_COMPILATION_CACHE", os.environ["JAX_COMPILATION_CACHE_DIR"])  # for runs inside tests
 # The thresholds of jax (one second, any size) would leave out nearly all of the tests' small programs.
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")

@@ -122,6 +122,7 @@ def test_without_rivals_the_command_that_installs_them_is_named(tmp_path: Path, 
         Rival("trl", {})
 
 
+@pytest.mark.slow
 def test_our_step_learns_what_the_rivals_are_paid_for():
     prompts = random_prompts(10)
     ours = step.OurStep(random_model(), prompts)

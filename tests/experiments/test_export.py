@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 import sys
 from pathlib import Path
@@ -11,20 +10,18 @@ import pytest
 
 from experiments import export, import_gguf
 from experiments._main import run_main
-from ragen_jax.config import compose
 from ragen_jax.models.convert import load_model
 from ragen_jax.training.loop import train
 from tests.models.gguf_fixtures import write_gguf
 from tests.models.hf_fixtures import largest_file
+from tests.training_fixtures import tiny_config
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of one step from random weights."""
-    config = compose("bandit_tiny", "grpo", "cpu_debug")
     folder = tmp_path_factory.mktemp("runs") / "run"
-    model = dataclasses.replace(config.model, init="random")
-    train(dataclasses.replace(config, steps=1, folder=str(folder), model=model), writers=())
+    train(tiny_config(None, steps=1, folder=str(folder)), writers=())
     return folder
 
 
@@ -49,7 +46,7 @@ def test_an_export_on_a_full_disk_says_so_and_can_be_repeated(
         patch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10))
         assert "exported: needs" in _error(patch, capsys, export, f"run={run}", f"to={to}")
         patch.undo()
-        with largest_file(500_000):
+        with largest_file(40_000):
             assert "cannot be written" in _error(patch, capsys, export, f"run={run}", f"to={to}")
     assert list(tmp_path.iterdir()) == []
     export.main([f"run={run}", f"to={to}"])

@@ -37,6 +37,7 @@ def test_a_run_folder_is_held_by_one_process_at_a_time(tmp_path: Path):
         pass
 
 
+@pytest.mark.slow
 def test_a_continued_run_needs_neither_its_first_policy_nor_its_first_place(bandit_policy: Path, tmp_path: Path):
     policy = shutil.copytree(bandit_policy, tmp_path / "policy")
     config = tiny_config(policy, steps=1, folder=str(tmp_path / "run"), filter={"max_empty_steps": 0})

@@ -82,7 +82,7 @@ def batch() -> LearnerBatch:
     return learner_batch(groups=4, group_size=3)
 
 
-@pytest.mark.parametrize("micro_groups", [1, 2, 4])
+@pytest.mark.parametrize("micro_groups", [pytest.param(1, marks=pytest.mark.slow), 2, 4])
 def test_gradient_equals_a_plain_gradient_on_tiled_rows(batch: LearnerBatch, micro_groups: int):
     settings = dataclasses.replace(SETTINGS, micro_groups=micro_groups, critic=MODEL)
     (actor, critic), terms, sums = gradients(batch, settings=settings)
@@ -122,7 +122,8 @@ def test_the_scale_of_the_loss_reaches_the_actor_only(batch: LearnerBatch):
     np.testing.assert_allclose(half_terms.actor, 0.5 * terms.actor, rtol=1e-5)
 
 
-def test_c06_rows_with_empty_masks_add_nothing():
+@pytest.mark.parametrize("mode", ["token-mean", pytest.param("seq-mean-token-mean", marks=pytest.mark.slow)])
+def test_c06_rows_with_empty_masks_add_nothing(mode: str):
     small = learner_batch(groups=2, group_size=2, seed=1)
 
     def widen(x: Any, wild: Any) -> np.ndarray:
@@ -140,11 +141,10 @@ def test_c06_rows_with_empty_masks_add_nothing():
         returns=widen(small.returns, -9.0),
         weights=widen(small.weights, 1.0),
     )
-    for mode in ("token-mean", "seq-mean-token-mean"):
-        settings = dataclasses.replace(with_algorithm(SETTINGS, aggregation=mode), critic=MODEL)
-        alone, together = gradients(small, settings=settings), gradients(silent, settings=settings)
-        assert_trees_close(together, alone, atol=2e-6)
-        assert together[2].tokens == alone[2].tokens
+    settings = dataclasses.replace(with_algorithm(SETTINGS, aggregation=mode), critic=MODEL)
+    alone, together = gradients(small, settings=settings), gradients(silent, settings=settings)
+    assert_trees_close(together, alone, atol=2e-6)
+    assert together[2].tokens == alone[2].tokens
 
 
 def test_c06_groups_of_weight_zero_add_nothing(batch: LearnerBatch):
@@ -262,7 +262,7 @@ def on_mesh(mesh: Any, micro_groups: int, batch: LearnerBatch, order: list[int],
 @pytest.mark.parametrize(
     ("shape", "micro_groups"),
     [
-        ({"data": 4}, 4),
+        pytest.param({"data": 4}, 4, marks=pytest.mark.slow),
         ({"data": 1, "fsdp": 2, "tensor": 2}, 2),
         pytest.param({"data": 2}, 2, marks=pytest.mark.slow),
         pytest.param({"data": 2, "fsdp": 2}, 4, marks=pytest.mark.slow),

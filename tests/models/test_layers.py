@@ -47,10 +47,14 @@ def test_blocks_of_queries_change_nothing(positions: int, bound: int, monkeypatc
     def total(values: list[jax.Array]) -> jax.Array:
         return (attended(values, masks) * weight).sum()
 
-    expected, gradients = attended(values, masks), jax.grad(total)(values)
+    def run() -> tuple[jax.Array, list[jax.Array]]:
+        return jax.jit(lambda values: (attended(values, masks), jax.grad(total)(values)))(values)
+
+    expected, gradients = run()
     monkeypatch.setattr(layers, "SCORES", bound)
-    np.testing.assert_allclose(attended(values, masks), expected, atol=1e-6)
-    for got, wanted in zip(jax.grad(total)(values), gradients, strict=True):
+    result, of_blocks = run()
+    np.testing.assert_allclose(result, expected, atol=1e-6)
+    for got, wanted in zip(of_blocks, gradients, strict=True):
         np.testing.assert_allclose(got, wanted, atol=2e-6)
 
 

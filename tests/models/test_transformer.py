@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -101,13 +102,14 @@ def test_cached_pass_equals_the_whole_pass_with_holes_between_turns():
     ragged = ragged_prompts([3, 6], width=7)
     prompts = prompt_pass(params, MODEL, ragged.tokens, ragged.mask, dtype="float32")
     rows = empty_rows(MODEL, prompts, group_size=2, capacity=12)
+    run = jax.jit(cached_pass, static_argnums=1)
     rng = np.random.default_rng(2)
     streams: list[list[int]] = [[] for _ in range(4)]
     for width in (1, 4, 1, 5):  # single tokens as in decoding, blocks as observations
         lengths = rng.integers(0, width + 1, 4)
         mask = np.arange(width) < lengths[:, None]
         tokens = (rng.integers(3, VOCAB, (4, width)) * mask).astype(np.int32)
-        rows = cached_pass(params, MODEL, prompts, rows, jnp.asarray(tokens), jnp.asarray(mask))
+        rows = run(params, MODEL, prompts, rows, jnp.asarray(tokens), jnp.asarray(mask))
         for row in range(4):
             streams[row] += tokens[row, : lengths[row]].tolist()
         for row in range(4):
@@ -161,6 +163,7 @@ def test_remat_does_not_change_gradients():
     ragged = ragged_prompts([3, 5], width=5)
     tokens = np.random.default_rng(0).integers(3, VOCAB, (2, 2, 4)).astype(np.int32)
 
+    @functools.partial(jax.jit, static_argnums=1)
     def loss(params: dict, remat: bool) -> jax.Array:
         log_probs, _ = response_log_probs(params, MODEL, SCORING, ragged.tokens, ragged.mask, tokens, remat=remat)
         return log_probs.sum()

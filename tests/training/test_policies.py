@@ -70,6 +70,7 @@ def test_a_run_becomes_a_folder_and_the_folder_a_run(tmp_path: Path) -> None:
     assert record["metrics"]["validation/success"] == outcome.folder.metrics()[-1]["validation/success"]
 
 
+@pytest.mark.slow
 def test_a_resumed_run_still_finds_its_tokenizer_and_shapes(tmp_path: Path) -> None:
     config = dataclasses.replace(_config(_hf_folder(tmp_path / "hf")), folder=str(tmp_path / "run"))
     train(dataclasses.replace(config, steps=1), writers=())
