@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -52,11 +51,8 @@ def test_buckets_that_make_no_sense_are_refused(arguments: dict, words: str):
         rv_buckets(jnp.ones(3), **arguments)
 
 
-def test_buckets_equal_the_recorded_ones():
-    folder = os.environ.get("RAGEN_GOLDEN_DIR")
-    if folder is None:
-        pytest.skip("RAGEN_GOLDEN_DIR is not set")
-    cases = json.loads((Path(folder) / "gradient_buckets.json").read_text())
+def test_buckets_equal_the_recorded_ones(golden_dir: Path):
+    cases = json.loads((golden_dir / "gradient_buckets.json").read_text())
     assert len(cases) >= 5
     for case in cases:
         ids = np.array(case["group_ids"])

@@ -154,6 +154,14 @@ def test_maps_keep_the_promises_of_the_config() -> None:
         assert len(path) == lake.distances[lake.start] >= 4
 
 
+def test_every_goal_is_within_the_actions_of_an_episode() -> None:
+    """Among lakes drawn by size alone, some goals lie farther away than the budget: 25 of 500 at size 8."""
+    env = make_env("frozen_lake", size=8)
+    for seed in range(100):
+        env.reset(seed)
+        assert env.lake.distances[env.lake.start] <= env.config.action_budget == 10
+
+
 def test_distribution_of_maps_is_the_documented_one() -> None:
     """Shares of path lengths and hole counts at the defaults agree with published measurements of this rule."""
     lakes = [

@@ -91,7 +91,8 @@ class FrozenLakeConfig(EnvConfig):
 def lake_of_seed(config: FrozenLakeConfig, seed: int) -> Lake:
     """The lake of a seed. Cached, since all members of a group share it.
 
-    The split goes by the map alone: a locked training lake never has the map of a validation lake.
+    The split goes by the map alone: a locked training lake never has the map of a validation lake. The goal of every
+    lake can be reached with the ``action_budget``.
 
     Raises:
       ValueError: when the options ask for lakes that cannot be drawn.
@@ -106,7 +107,9 @@ def lake_of_seed(config: FrozenLakeConfig, seed: int) -> Lake:
             min_holes=config.min_holes,
         )
         locked = rng.random() < config.locked_share and config.split != "validation"
-        return lake and dataclasses.replace(lake, locked=locked)
+        if lake is None or lake.distances[lake.start] > config.action_budget:
+            return None
+        return dataclasses.replace(lake, locked=locked)
 
     return draw_instance(
         make,
