@@ -2,9 +2,9 @@
 
     python -m experiments.bench.startup [--quick] [--save]
 
-The tiny model on FrozenLake as the quickstart trains it: with its validation at the start, and without. Wall time,
-imports included; every start is a fresh process. Other programs count here, so run it on a quiet machine; the CPU
-seconds beside it do not depend on them.
+The tiny model on FrozenLake as the first arm of the quickstart trains it: with its validation at the start, and
+without. Wall time, imports included; every start is a fresh process, and its step must have updated the policy. Other
+programs count here, so run it on a quiet machine; the CPU seconds beside it do not depend on them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from experiments._main import run_main
 from experiments.bench._report import Target, finish, options, run_bench
 
 TARGETS = {
@@ -25,7 +26,7 @@ TARGETS = {
     "warm_seconds": Target(at_most=8.0),
     "quickstart_warm_over_cold": Target(at_most=1 / 3),  # not with --quick
 }
-QUICKSTART = ("preset=paper,frozen_lake_tiny,grpo,quickstart", "steps=1")
+QUICKSTART = ("preset=paper,frozen_lake_tiny,grpo,quickstart,no_filter", "steps=1")
 BARE = (*QUICKSTART, "validation.at_start=false")
 DONE = "@@ first step "
 
@@ -57,9 +58,11 @@ class Clock:
         self.finished = self.cpu = 0.0
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Note the time of step 1."""
-        if step == 1:
+        """Note the time of step 1; a step that had nothing to update would not count."""
+        if step == 1 and not self.finished:
             self.finished, self.cpu = time.time(), time.process_time()
+            if metrics["update/count"] < 1:
+                raise ValueError("the first step has no update: choose a configuration whose step has one")
 
     def close(self) -> None:
         """Nothing is held."""
@@ -106,6 +109,6 @@ def main(argv: Sequence[str]) -> bool:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
-        child(sys.argv[2], sys.argv[3:])
+        run_main(lambda argv: child(argv[1], argv[2:]))
     else:
         run_bench(main)
