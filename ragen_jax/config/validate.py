@@ -136,10 +136,18 @@ def check_mesh(config: Config, device_count: int) -> int:
     if data * inner < device_count:
         logger.warning("the mesh uses %d of %d devices; mesh.data=0 takes them all", data * inner, device_count)
     rows = data * mesh.fsdp
-    if config.micro_groups % rows:
+    if config.rollout.prompts % rows:
         raise ValueError(
-            f"micro_groups={config.micro_groups} is not a multiple of mesh.data={data} x mesh.fsdp={mesh.fsdp}; "
-            f"use micro_groups={rows * math.ceil(config.micro_groups / rows)} or a smaller mesh"
+            f"rollout.prompts={config.rollout.prompts} does not divide over mesh.data={data} x mesh.fsdp={mesh.fsdp}; "
+            f"use rollout.prompts={rows * math.ceil(config.rollout.prompts / rows)}, mesh.tensor or a smaller mesh"
+        )
+    smallest = config.micro_groups or config.algorithm.minibatch_groups or config.rollout.prompts
+    if smallest * config.rollout.group_size % rows:
+        name = "micro_groups" if config.micro_groups else "algorithm.minibatch_groups"
+        raise ValueError(
+            f"{name}={smallest} groups of rollout.group_size={config.rollout.group_size} rows do not divide over "
+            f"mesh.data={data} x mesh.fsdp={mesh.fsdp}; use a multiple of "
+            f"{rows // math.gcd(rows, config.rollout.group_size)} for {name}, or a smaller mesh"
         )
     return data
 

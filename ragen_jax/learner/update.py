@@ -1,8 +1,9 @@
-"""The update: gradients accumulated over micro-batches of whole groups, then one optimiser step.
+"""The update: gradients accumulated over micro-batches of groups, then one optimiser step.
 
 The number of groups is a run-time value: one compiled program serves every kept count, and dropped groups cost
 nothing. Losses are divided by denominators computed once over the optimiser batch, so the result does not depend on
-micro-batches or devices.
+micro-batches or devices. Where a micro-batch has fewer groups than there are devices, the devices share the rows of a
+group, and each runs its prompt.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ragen_jax.learner.optimizer import apply_changes
 from ragen_jax.learner.score import ScoreConfig, group_values, response_log_probs
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.lora import trainable, with_trainable
-from ragen_jax.models.sharding import replicated, row_sharding, shardings
+from ragen_jax.models.sharding import group_parts, replicated, row_sharding, row_shards, shardings
 from ragen_jax.types import Array, LearnerBatch, ObjectiveTerms, Params, TrainState
 
 
@@ -148,6 +149,18 @@ def critic_term(
     return term, (clipped * mask * weights[:, None]).sum()
 
 
+def split_groups(batch: LearnerBatch, parts: int) -> LearnerBatch:
+    """Each of m groups of G rows as ``parts`` groups of G / parts rows with the same prompt."""
+
+    def split(name: str, x: Array) -> Array:
+        if name in ("prompt_tokens", "prompt_mask"):
+            return jnp.repeat(x, parts, axis=0)
+        return jnp.reshape(x, (x.shape[0] * parts, x.shape[1] // parts, *x.shape[2:]))
+
+    fields = [field.name for field in dataclasses.fields(batch)]
+    return LearnerBatch(**{name: split(name, getattr(batch, name)) for name in fields})
+
+
 def accumulate(
     state: TrainState,
     settings: UpdateConfig,
@@ -177,6 +190,7 @@ def accumulate(
       (actor gradient of what is trained, critic gradient or None), summed terms, summed statistics.
     """
     micro = settings.micro_groups
+    parts = group_parts(micro, group_size=batch.tokens.shape[1], shards=row_shards(mesh))
     trained = trainable(state.params)
 
     def actor_loss(trained: Params, part: LearnerBatch) -> tuple[jax.Array, tuple[ObjectiveTerms, UpdateSums]]:
@@ -191,8 +205,9 @@ def accumulate(
         gradients, terms, sums = carry
         position = index * micro + jnp.arange(micro)
         groups = order[jnp.minimum(position, order.shape[0] - 1)]
-        part = jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x[groups], row_sharding(mesh)), batch)
+        part = jax.tree.map(lambda x: x[groups], batch)
         part = dataclasses.replace(part, weights=part.weights * (position < count)[:, None])
+        part = jax.lax.with_sharding_constraint(split_groups(part, parts), row_sharding(mesh))
         actor_gradient, (part_terms, part_sums) = jax.grad(actor_loss, has_aux=True)(trained, part)
         critic_gradient = None
         if settings.critic is not None:

@@ -6,6 +6,7 @@ Parameters follow (name pattern -> axes) rules, batches are split over ``data`` 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -90,6 +91,20 @@ def split_rows(x: jax.Array, mesh: Mesh, *, axis: int) -> jax.Array:
 def row_shards(mesh: Mesh | AbstractMesh) -> int:
     """Parts that rows are split into, one for each device of the data and fsdp axes."""
     return int(mesh.shape["data"] * mesh.shape["fsdp"])
+
+
+def group_parts(groups: int, *, group_size: int, shards: int) -> int:
+    """Fewest parts of equal size that the rows of each group are split into so that the parts divide over the shards.
+
+    Raises:
+      ValueError: the rows of all groups together do not divide over the shards.
+    """
+    if groups * group_size % shards:
+        raise ValueError(
+            f"{groups} groups of {group_size} rows do not divide over {shards} devices: their product must be a "
+            "multiple of mesh.data * mesh.fsdp"
+        )
+    return shards // math.gcd(groups, shards)
 
 
 def replicated(mesh: Mesh) -> NamedSharding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,13 @@ from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.rollout.policy import Policy
 from ragen_jax.rollout.prompting import ChatFormat
 from ragen_jax.sampling.sampler import Sampler, SamplerConfig
-from ragen_jax.training.memory_plan import MemoryPlan, check_memory, device_memory, memory_plan
+from ragen_jax.training.memory_plan import (
+    MemoryPlan,
+    check_memory,
+    device_memory,
+    memory_plan,
+    micro_group_choices,
+)
 from ragen_jax.training.policies import (
     chat_format,
     check_fit,
@@ -94,6 +101,11 @@ class Components:
     scorer: Params | None
     updating: UpdateConfig
     update: Callable[..., tuple[TrainState, dict[str, jax.Array]]]
+
+    @property
+    def scoring_groups(self) -> int:
+        """Groups that are scored at once without gradients: ``micro_groups``, or more until all devices have some."""
+        return math.lcm(self.config.micro_groups, row_shards(self.mesh))
 
     def reference_params(self, state: TrainState) -> Params | None:
         """Parameters of the reference policy of a KL term: a frozen copy, or the base below the adapters."""
@@ -217,18 +229,9 @@ def _fitted(config: Config, chat: ChatFormat, model: ModelConfig, critic: ModelC
     """The configuration with ``micro_groups`` settled; a run that the devices cannot hold is refused.
 
     Raises:
-      ValueError: no number of groups divides the optimiser batch and the mesh, or the memory does not suffice.
+      ValueError: the memory does not suffice.
     """
-    batch = config.algorithm.minibatch_groups or config.rollout.prompts
-    shards = row_shards(mesh)
-    sizes = [size for size in range(batch, 0, -1) if batch % size == 0 and size % shards == 0]
-    if config.micro_groups:
-        sizes = [config.micro_groups]
-    if not sizes:
-        raise ValueError(
-            f"micro_groups=0: an optimiser batch of {batch} groups does not divide over mesh data x fsdp = {shards}; "
-            f"use a multiple of {shards} for algorithm.minibatch_groups (rollout.prompts where it is 0), or mesh.tensor"
-        )
+    sizes = micro_group_choices(config, shards=row_shards(mesh))
     choices = [dataclasses.replace(config, micro_groups=size) for size in sizes]
     limit = device_memory(mesh)
     if not limit:

@@ -21,7 +21,7 @@ from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.head import CHUNK
 from ragen_jax.models.layers import SCORES
 from ragen_jax.models.lora import trainable
-from ragen_jax.models.sharding import AXES, row_shards, shardings
+from ragen_jax.models.sharding import AXES, group_parts, row_shards, shardings
 from ragen_jax.models.transformer import init_params
 from ragen_jax.models.value_head import init_critic
 from ragen_jax.sampling.sampler import row_capacity
@@ -113,7 +113,7 @@ def memory_plan(
         ),
         *max(_cross_scoring(config, sizes), key=lambda family: sum(part.size for part in family)),
         Part("gradients", "gradient sums and one gradient", policy.trained * (4 + 4)),
-        *_backward("gradients", sizes, groups=sizes.micro_groups, rows=sizes.micro_groups * config.rollout.group_size),
+        *_backward("gradients", sizes, groups=sizes.micro_groups, rows=sizes.micro_rows),
         Part("optimiser", "gradient, changes and the state before", policy.trained * 4 * 4),
     ]
     if config.probe.every:  # one prompt at a time, half a group in a backward pass, the same on every device
@@ -123,6 +123,18 @@ def memory_plan(
         parts.append(Part("gradients", "critic: gradient sums and one gradient", network.trained * (4 + 4)))
         parts.append(Part("optimiser", "critic: gradient, changes and the state before", network.trained * 4 * 4))
     return MemoryPlan(tuple(parts))
+
+
+def micro_group_choices(config: Config, *, shards: int) -> list[int]:
+    """What ``micro_groups`` may be, largest first: what the config says, or for 0 what divides the optimiser batch.
+
+    Where there are enough groups every device gets whole ones: of a group that is split each device runs the prompt.
+    """
+    if config.micro_groups:
+        return [config.micro_groups]
+    batch = config.algorithm.minibatch_groups or config.rollout.prompts
+    whole = [size for size in range(batch, 0, -1) if batch % size == 0 and size % shards == 0]
+    return whole or [batch]
 
 
 def device_memory(mesh: Mesh) -> int:
@@ -178,7 +190,10 @@ class _Sizes:
             observation_room=rollout.observation_bucket,
             max_context=rollout.max_context,
         )
-        self.micro_groups = max(config.micro_groups // shards, 1)
+        micro = micro_group_choices(config, shards=shards)[-1]
+        parts = group_parts(micro, group_size=rollout.group_size, shards=shards)
+        self.micro_groups = micro * parts // shards  # or parts of groups
+        self.micro_rows = self.micro_groups * rollout.group_size // parts
 
     def cache(self, rows: int, length: int) -> int:
         """Keys and values."""

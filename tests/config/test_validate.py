@@ -281,10 +281,13 @@ def test_mesh_against_devices(caplog):
         check_mesh(mesh("mesh.fsdp=3"), 4)
     with pytest.raises(ValueError, match="needs 8 devices, there are 4"):
         check_mesh(mesh("mesh.data=8"), 4)
+    check_mesh(mesh("mesh.fsdp=2", "micro_groups=1"), 4)  # devices share the rows of a group
+    with pytest.raises(ValueError, match=r"micro_groups=1 groups of rollout.group_size=6 rows do not .*multiple of 2"):
+        check_mesh(mesh("mesh.fsdp=2", "micro_groups=1", "rollout.group_size=6"), 4)
     with pytest.raises(
-        ValueError, match=r"micro_groups=1 is not a multiple of mesh.data=2 x mesh.fsdp=2; use micro_gro"
+        ValueError, match=r"rollout.prompts=6 does not divide over .*mesh.fsdp=2; use rollout.prompts=8"
     ):
-        check_mesh(mesh("mesh.fsdp=2", "micro_groups=1"), 4)
+        check_mesh(mesh("mesh.fsdp=2", "rollout.prompts=6"), 4)
     with caplog.at_level(logging.WARNING):
         check_mesh(mesh("mesh.data=1"), 4)
     assert "1 of 4 devices" in caplog.text

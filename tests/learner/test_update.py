@@ -263,7 +263,10 @@ def on_mesh(mesh: Any, micro_groups: int, batch: LearnerBatch, order: list[int],
     ("shape", "micro_groups"),
     [
         pytest.param({"data": 4}, 4, marks=pytest.mark.slow),
-        ({"data": 1, "fsdp": 2, "tensor": 2}, 2),
+        ({"data": 1, "fsdp": 2, "tensor": 2}, 1),  # the devices share the rows of a group
+        pytest.param({"data": 1, "fsdp": 2, "tensor": 2}, 2, marks=pytest.mark.slow),
+        pytest.param({"data": 4}, 1, marks=pytest.mark.slow),
+        pytest.param({"data": 4}, 2, marks=pytest.mark.slow),
         pytest.param({"data": 2}, 2, marks=pytest.mark.slow),
         pytest.param({"data": 2, "fsdp": 2}, 4, marks=pytest.mark.slow),
     ],

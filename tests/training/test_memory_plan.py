@@ -184,6 +184,21 @@ def test_the_rows_that_are_planned_are_those_that_a_session_begins_with(max_cont
     assert session._rows.capacity == min(max_context, 3 * 20 + 2 * rollout.observation_bucket)
 
 
+def test_devices_share_the_rows_of_a_group_but_not_its_prompt() -> None:
+    """Two groups on eight devices: a quarter of the rows each; on two devices a whole group each."""
+    model = ModelConfig(**BASE)
+
+    def kept(shards: int, *, tokens: int, prompt: int) -> int:
+        config = _config(tokens=tokens, dtype="float32", micro_groups=0, prompts=8, group_size=4)
+        config = dataclasses.replace(config, algorithm=dataclasses.replace(config.algorithm, minibatch_groups=2))
+        mesh = described_mesh(data=shards, fsdp=1, tensor=1)
+        plan = memory_plan(config, model, None, prompt_tokens=prompt, max_turns=1, mesh=mesh)
+        return next(part.size for part in plan.parts if part.name == "activations kept for the backward pass")
+
+    assert kept(8, tokens=4096, prompt=16) / kept(2, tokens=4096, prompt=16) == pytest.approx(1 / 4, rel=0.05)
+    assert kept(8, tokens=16, prompt=4096) / kept(2, tokens=16, prompt=4096) == pytest.approx(1, rel=0.05)
+
+
 def test_sharding_divides_what_is_sharded() -> None:
     model = ModelConfig(**BASE)
     config = _config(tokens=64, dtype="float32", micro_groups=8, prompts=8, group_size=4)

@@ -11,11 +11,12 @@ import jax
 import numpy as np
 import pytest
 
+from configs._change import change
 from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.training.build import Components, build
 from ragen_jax.training.step import StepResult, choose_prompts, learn
 from ragen_jax.types import TrainState
-from tests.learner_fixtures import assert_trees_equal
+from tests.learner_fixtures import assert_trees_close, assert_trees_equal
 from tests.training_fixtures import tiny_config, with_rewards
 
 MIXED = [[1, 1, 1, 1], [0, 1, 0, 1], [0, 0, 0, 0], [0, 0, 0, 1]]
@@ -56,6 +57,19 @@ def rollout(grpo: Components) -> Rollout:
 
 def step(parts: Components, rollout: Rollout, rewards: Any, state: TrainState | None = None) -> StepResult:
     return learn(parts, fresh(parts) if state is None else state, with_rewards(rollout, rewards))
+
+
+@pytest.mark.slow
+def test_four_devices_share_the_rows_of_two_groups(grpo: Components, rollout: Rollout):
+    parts = build(change(grpo.config, mesh={"data": 4}, micro_groups=0))
+    assert (parts.config.micro_groups, parts.scoring_groups) == (2, 4)
+    expected, result = step(grpo, rollout, MIXED), step(parts, rollout, MIXED)
+    parts.close()
+    for name, value in expected.metrics.items():
+        if not name.startswith("time/"):
+            assert result.metrics[name] == pytest.approx(value, rel=1e-3, abs=1e-5), name
+    moved = [jax.device_get(outcome.state.params) for outcome in (expected, result)]
+    assert_trees_close(*moved, atol=1e-4)  # of a step of 1e-3 by Adam
 
 
 def updates(state: TrainState) -> int:
