@@ -4,7 +4,7 @@ Each context is run once, and what all of them begin with (the system prompt) on
 into rows and read every context's keys and values. What two reasonings of a row begin with alike is run once, so equal
 reasonings cost no more than one. Logits become one number per token at once. Cost: C * Lx + C * (tokens of all
 reasonings) at most, instead of C * C * G * (Lx + Lz) tokens for padded pairs. With S sampled columns a prompt, C * Lx +
-S * (tokens of all reasonings). The devices of a mesh share the packed rows; each runs all contexts.
+S * (tokens of all reasonings). The devices of a mesh share the contexts, then the packed rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ragen_jax.learner.score import ScoreConfig
 from ragen_jax.models.cache import PROMPT_AXES, PromptCache
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.head import token_log_probs
-from ragen_jax.models.sharding import replicated, row_shards, split_rows
+from ragen_jax.models.sharding import join_rows, replicated, row_shards, split_rows
 from ragen_jax.models.transformer import continuation_pass, prompt_pass, reads
 from ragen_jax.types import CrossScores, Params, ReasoningPairs
 
@@ -98,7 +98,7 @@ class Work:
     Attributes:
       arrays: the array arguments of ``_score_items``, in its order.
       at_once: items that run together, on all devices.
-      contexts_at_once: contexts that run together.
+      contexts_at_once: contexts that run together, on all devices.
       same: [M] int32, the reasoning whose score is also that of m; -1 for an empty one.
       context: [C], the place of column j among the distinct contexts.
     """
@@ -144,7 +144,8 @@ def plan_work(pairs: ReasoningPairs, *, chunk: int, columns: np.ndarray | None =
     listed = np.full((most, piece.rows), count, np.int32)  # the row behind the last is padding
     for item, rows in enumerate(item_rows):
         listed[item, : len(rows)] = rows
-    contexts_at_once = contexts_together(contexts, length=pairs.prompt_tokens.shape[1], longest=longest, chunk=chunk)
+    length = pairs.prompt_tokens.shape[1]
+    contexts_at_once = shards * contexts_together(-(-contexts // shards), length=length, longest=longest, chunk=chunk)
     order = np.zeros(_multiple(contexts, contexts_at_once), np.int64)  # distinct contexts in front
     order[: len(first)] = first
     arrays = (
@@ -186,13 +187,18 @@ def _score_items(
     """Log-probs [C, M] of packed reasonings under C contexts; pairs that no item holds stay 0.
 
     Item n of ``count`` runs the packed rows ``item_rows[n]`` under context ``item_contexts[n]``, ``at_once`` items
-    together and split over the devices.
+    together and split over the devices; contexts are as well, and every device then gets the keys and values of all.
     """
     run = functools.partial(prompt_pass, params, config, dtype=settings.dtype)
     first = run(beginning, jnp.ones_like(beginning, bool)) if beginning.shape[1] else None
-    contexts = _run_contexts(
-        functools.partial(run, beginning=first), context_tokens, context_mask, at_once=contexts_at_once
-    )
+
+    def shared(tokens: Array, mask: Array) -> PromptCache:
+        part = run(*(split_rows(x, mesh, axis=0) for x in (tokens, mask)), beginning=first)
+        return PromptCache(
+            **{name: join_rows(getattr(part, name), mesh, axis=axis) for name, axis in PROMPT_AXES.items()}
+        )
+
+    contexts = _run_contexts(shared, context_tokens, context_mask, at_once=contexts_at_once)
     reasonings = packed[0].shape[0] - 1
 
     def piece(index: Array, out: Array) -> Array:

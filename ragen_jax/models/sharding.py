@@ -83,8 +83,17 @@ def row_sharding(mesh: Mesh) -> NamedSharding:
 
 def split_rows(x: jax.Array, mesh: Mesh, *, axis: int) -> jax.Array:
     """Inside a program: split an array over the devices along its axis of rows, however it is split along others."""
+    return _constrained(x, mesh, axis, ROWS[0])
+
+
+def join_rows(x: jax.Array, mesh: Mesh, *, axis: int) -> jax.Array:
+    """Inside a program: give every device all rows of an array, however it is split along other axes."""
+    return _constrained(x, mesh, axis, None)
+
+
+def _constrained(x: jax.Array, mesh: Mesh, axis: int, over: Any) -> jax.Array:
     spec: list[Any] = [PartitionSpec.UNCONSTRAINED] * x.ndim
-    spec[axis] = ROWS[0]
+    spec[axis] = over
     return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, PartitionSpec(*spec)))
 
 

@@ -180,6 +180,7 @@ class _Sizes:
 
     def __init__(self, config: Config, model: ModelConfig, *, prompt_tokens: int, max_turns: int, shards: int) -> None:
         rollout = config.rollout
+        self.shards = shards
         self.model, self.itemsize = model, jnp.dtype(config.model.compute_dtype).itemsize
         self.prompt_tokens = prompt_tokens
         self.prompts = -(-rollout.prompts // shards)
@@ -250,7 +251,7 @@ def _cross_scoring(config: Config, sizes: _Sizes) -> Iterator[list[Part]]:
     chunk, longest = section.reasonings_per_chunk, rollout.max_new_tokens
     for contexts, group, length in families:
         piece = pieces(reasonings=contexts * group, longest=longest, chunk=chunk)
-        together = contexts_together(contexts, length=length, longest=longest, chunk=chunk)
+        together = contexts_together(-(-contexts // sizes.shards), length=length, longest=longest, chunk=chunk)
         rows, tokens = piece.items * piece.rows, piece.items * piece.rows * piece.width
         activations = sizes.layer(tokens) + sizes.scores(rows, piece.width, keys=length + piece.width, copies=2)
         yield [
