@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,6 +23,12 @@ CHAT_TEMPLATES = {
         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
     )
 }
+
+# Today, for templates that print it. With the clock, a run would meet other prompts after midnight, and so would its
+# evaluation and the next arm of an experiment. Templates of Llama 3 print this day where they are given no clock.
+TEMPLATE_DATE = datetime.date(2024, 7, 26)
+
+_JSON_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 
 TINY_FOLDER = Path(__file__).parent.parent / "assets" / "tiny_tokenizer"
 
@@ -75,16 +82,26 @@ class Tokenizer:
           chat_template: a key of ``CHAT_TEMPLATES``, used in the place of the folder's own; "" = its own.
 
         Raises:
-          ValueError: when the folder has no ``tokenizer.json``, or see the constructor.
+          ValueError: when the folder has no ``tokenizer.json`` or a file that cannot be read, or see the constructor.
         """
         folder = Path(path)
         if not (folder / "tokenizer.json").is_file():
             raise ValueError(f"{folder} has no tokenizer.json: give the folder of a Hugging Face fast tokenizer")
+        _check_files(folder)
         # Imported here because it is slow; without torch it prints advice that nobody here can use.
         os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
         from transformers import PreTrainedTokenizerFast
 
-        backend = PreTrainedTokenizerFast.from_pretrained(str(folder), local_files_only=True)
+        try:
+            backend = PreTrainedTokenizerFast.from_pretrained(str(folder), local_files_only=True)
+        except Exception as error:
+            # For content that makes no tokenizer, tokenizers raises the bare class, transformers what its reading met.
+            if type(error) is not Exception and not isinstance(error, _CONTENT_ERRORS):
+                raise
+            raise ValueError(
+                f"{folder}: tokenizer.json and tokenizer_config.json make no tokenizer ({_one_line(error)}): download "
+                "both again"
+            ) from error
         if chat_template:
             backend.chat_template = CHAT_TEMPLATES[chat_template]
         return cls(backend, name=folder.resolve().name, ends=_ends(folder / "generation_config.json"))
@@ -123,10 +140,27 @@ class Tokenizer:
             yield end
 
     def render(self, messages: Sequence[Message], *, add_generation_prompt: bool) -> str:
-        """Text of a conversation by the chat template, with the opening of the next reply if asked for."""
-        text: str = self._backend.apply_chat_template(
-            list(messages), tokenize=False, add_generation_prompt=add_generation_prompt
-        )
+        """Text of a conversation by the chat template, with the opening of the next reply if asked for.
+
+        A template that asks for today's date is given ``TEMPLATE_DATE``.
+
+        Raises:
+          ValueError: the template does not parse, or it fails (some refuse a system message).
+        """
+        from jinja2 import TemplateError
+
+        try:
+            text: str = self._backend.apply_chat_template(
+                list(messages),
+                tokenize=False,
+                add_generation_prompt=add_generation_prompt,
+                chat_template=_dated(self._backend.get_chat_template()),
+            )
+        except (TemplateError, *_CONTENT_ERRORS) as error:
+            raise ValueError(
+                f"the chat template of tokenizer {self.name!r} fails ({_one_line(error)}): use another one, such as "
+                "model.chat_template=chatml for the Qwen family, or mend the template in its folder"
+            ) from error
         return text
 
     def _find_end_of_turn(self) -> int:
@@ -142,6 +176,40 @@ class Tokenizer:
                 "sampling could not stop there; use a template that does"
             )
         return behind[0]
+
+
+# What code meets in a file that is read without a fault and holds something else than expected.
+_CONTENT_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _dated(template: str) -> str:
+    """The template with ``strftime_now`` as a macro that formats ``TEMPLATE_DATE``, where it asks for it.
+
+    transformers gives templates its own function of that name, and plain data only of what a caller passes.
+    """
+    if "strftime_now" not in template:
+        return template
+    codes = [*(f"%{letter}" for letter in "aAwdbBmyYHIMSfpjUWcxXeF"), *(f"%-{letter}" for letter in "dmyHIMSj")]
+    filled = "".join(f" | replace('{code}', '{TEMPLATE_DATE.strftime(code)}')" for code in codes)
+    # The line break behind the macro is no part of the text: chat templates are read with trim_blocks.
+    return f"{{% macro strftime_now(format) %}}{{{{ format{filled} }}}}{{% endmacro %}}\n{template}"
+
+
+def _check_files(folder: Path) -> None:
+    """Refuse files that are cut or no text, by name; the libraries that read them do not say which one it was."""
+    for name in _JSON_FILES:
+        if (folder / name).is_file():
+            read_json_object(folder / name)
+    template = folder / "chat_template.jinja"
+    if template.is_file():
+        try:
+            template.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{template} is no text in UTF-8 ({error}): download or write it again") from error
 
 
 def _ends(path: Path) -> list[int]:

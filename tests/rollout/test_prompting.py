@@ -37,6 +37,12 @@ def test_first_prompt(chat: ChatFormat) -> None:
     assert chat.tokenizer.decode(chat.first_prompt("Walk.", "P 1")) == chat.first_text("Walk.", "P 1")
 
 
+def test_a_template_without_a_system_role_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    stern = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    with pytest.raises(ValueError, match=r"'stern' fails \(System role not supported\): .*model\.chat_template=chatml"):
+        format_with(tmp_path / "stern", stern + TEMPLATE)
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.text(max_size=40), st.lists(st.text(max_size=40), min_size=1, max_size=4))
 def test_appending_gives_the_text_of_the_whole_conversation(chat: ChatFormat, first: str, later: list[str]) -> None:

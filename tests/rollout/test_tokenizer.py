@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import shutil
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, pre_tokenizers
+from transformers.utils import chat_template_utils
 
 from experiments import build_tokenizer
 from ragen_jax.rollout.tokenizer import TINY_FOLDER, Tokenizer
@@ -137,6 +140,97 @@ def test_a_folder_without_tokenizer_or_template_is_refused(tmp_path: Path) -> No
     endless = TEMPLATE.replace("<end>", "\n")
     with pytest.raises(ValueError, match="'endless' does not end a reply with an added token"):
         Tokenizer.from_folder(write_folder(tmp_path / "endless", byte_backend(), chat_template=endless))
+
+
+DATED = (
+    "{% if date_string is not defined %}{% set date_string = strftime_now('%d %b %Y') %}{% endif %}"
+    "Today Date: {{ date_string }}<end>"
+)
+
+
+def test_what_a_template_prints_of_the_date_does_not_depend_on_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Clock(datetime.datetime):
+        """A clock that shows one time after the other."""
+
+        times: ClassVar = [datetime.datetime(2031, 1, 2, 3, 4), datetime.datetime(2032, 5, 6, 7, 8)]
+
+        @classmethod
+        def now(cls, tz: object = None) -> datetime.datetime:
+            return cls.times[0]
+
+    folder = write_folder(tmp_path / "dated", byte_backend(), chat_template=DATED + TEMPLATE)
+    message = [{"role": "user", "content": "hi"}]
+    monkeypatch.setattr(chat_template_utils, "datetime", Clock)
+    tokenizer = Tokenizer.from_folder(folder)
+    raw = tokenizer._backend.apply_chat_template(message, tokenize=False)
+    assert raw == "Today Date: 02 Jan 2031<end>user:hi<end>"  # the clock of transformers is the one that is set here
+    texts = [tokenizer.render(message, add_generation_prompt=False)]
+    Clock.times.pop(0)
+    texts += [each.render(message, add_generation_prompt=False) for each in (tokenizer, Tokenizer.from_folder(folder))]
+    assert texts == ["Today Date: 26 Jul 2024<end>user:hi<end>"] * 3
+
+
+@pytest.mark.parametrize("layout", ["%Y-%m-%d", "%-d %B %y", "%A, %d %b %Y %H:%M:%S", "%c | %x | %X | %j | %F"])
+@pytest.mark.parametrize("opening", ["", "\n", "  ", "\n\n  {% if true %}\n  x\n{% endif %}"])
+def test_a_date_is_printed_as_the_template_asks_and_nothing_else_changes(
+    tmp_path: Path, opening: str, layout: str
+) -> None:
+    plain, dated = (
+        Tokenizer.from_folder(write_folder(tmp_path / name, byte_backend(), chat_template=opening + head + TEMPLATE))
+        for name, head in (
+            ("plain", "{% set now = 'DAY' %}{{ now }}"),
+            ("dated", f"{{% set now = strftime_now('{layout}') %}}{{{{ now }}}}"),
+        )
+    )
+    message = [{"role": "user", "content": "hi"}]
+    texts = [each.render(message, add_generation_prompt=True) for each in (plain, dated)]
+    assert texts[0].replace("DAY", datetime.date(2024, 7, 26).strftime(layout)) == texts[1]
+
+
+@pytest.mark.parametrize(
+    ("template", "reason"),
+    [
+        ("{{ raise_exception('Roles must alternate') }}", "Roles must alternate"),
+        ("{% for m in messages %}{{ m['content'] }", "unexpected '}'"),
+        ("{{ messages.missing.attribute }}", "no attribute 'missing'"),
+        ("{{ messages[0]['content'] + 1 }}", "can only concatenate str"),
+    ],
+    ids=["raises", "does not parse", "reads what is not there", "adds a number to a text"],
+)
+def test_a_template_that_fails_is_refused_with_the_remedy(tmp_path: Path, template: str, reason: str) -> None:
+    folder = write_folder(tmp_path / "stern", byte_backend(), chat_template=template)
+    with pytest.raises(
+        ValueError, match=r"chat template of tokenizer 'stern' fails .*model\.chat_template=chatml"
+    ) as caught:
+        Tokenizer.from_folder(folder)
+    assert reason in str(caught.value) and "\n" not in str(caught.value)
+
+
+JSON_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "generation_config.json")
+
+
+@pytest.mark.parametrize("name", [*JSON_FILES, "added_tokens.json", "chat_template.jinja"])
+def test_a_broken_file_is_named(tmp_path: Path, name: str) -> None:
+    folder = write_folder(tmp_path / "cut", byte_backend(), chat_template=TEMPLATE)
+    whole = (folder / name).read_bytes() if (folder / name).is_file() else b'{"eos_token": "<end>"}'
+    wrong = {"cut": whole[: len(whole) // 2], "of other bytes": b"\xff", "a list": b"[]"}
+    for kind, content in wrong.items() if name != "chat_template.jinja" else [("of other bytes", b"\xff")]:
+        (folder / name).write_bytes(content)
+        with pytest.raises(ValueError) as caught:
+            Tokenizer.from_folder(folder)
+        assert str(folder / name) in str(caught.value), kind
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("tokenizer.json", "{}"), ("tokenizer_config.json", '{"added_tokens_decoder": 3}')]
+)
+def test_a_file_of_other_content_is_named(tmp_path: Path, name: str, content: str) -> None:
+    folder = write_folder(tmp_path / "odd", byte_backend(), chat_template=TEMPLATE)
+    (folder / name).write_text(content)
+    with pytest.raises(ValueError, match=rf"{folder}.*{name.replace('.', '[.]')}.*again"):
+        Tokenizer.from_folder(folder)
 
 
 def test_rebuilding_gives_the_same_bytes(tmp_path: Path) -> None:
