@@ -25,7 +25,7 @@ from ragen_jax.learner.score import ScoreConfig
 from ragen_jax.models.cache import PROMPT_AXES, PromptCache
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.head import token_log_probs
-from ragen_jax.models.sharding import join_rows, replicated, row_shards, split_rows
+from ragen_jax.models.sharding import activations_on, join_rows, replicated, row_shards, split_rows
 from ragen_jax.models.transformer import continuation_pass, prompt_pass, reads
 from ragen_jax.types import CrossScores, Params, ReasoningPairs
 
@@ -198,7 +198,8 @@ def _score_items(
             **{name: join_rows(getattr(part, name), mesh, axis=axis) for name, axis in PROMPT_AXES.items()}
         )
 
-    contexts = _run_contexts(shared, context_tokens, context_mask, at_once=contexts_at_once)
+    with activations_on(mesh):
+        contexts = _run_contexts(shared, context_tokens, context_mask, at_once=contexts_at_once)
     reasonings = packed[0].shape[0] - 1
 
     def piece(index: Array, out: Array) -> Array:
@@ -233,7 +234,8 @@ def _score_items(
         return out.at[chosen[:, None, None], target].set(sums, mode="drop")
 
     blank = jnp.zeros((context_tokens.shape[0], reasonings), jnp.float32)
-    return jax.lax.fori_loop(0, (count + at_once - 1) // at_once, piece, blank)
+    with activations_on(mesh):
+        return jax.lax.fori_loop(0, (count + at_once - 1) // at_once, piece, blank)
 
 
 def _run_contexts(

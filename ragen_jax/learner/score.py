@@ -8,11 +8,13 @@ import functools
 import chex
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 
 from ragen_jax.core.masking import masked_mean
 from ragen_jax.models.cache import PromptCache
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.head import token_log_probs
+from ragen_jax.models.sharding import activations_on
 from ragen_jax.models.transformer import continuation_pass, prompt_pass
 from ragen_jax.models.value_head import values_from_hidden
 from ragen_jax.types import Array, Params
@@ -105,7 +107,7 @@ def group_values(
     return values_from_hidden(params, states)
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2, 6))
+@functools.partial(jax.jit, static_argnums=(1, 2, 6), static_argnames=("mesh",))
 def score(
     params: Params,
     config: ModelConfig,
@@ -114,16 +116,19 @@ def score(
     prompt_mask: Array,
     tokens: Array,
     micro_groups: int,
+    *,
+    mesh: Mesh | None = None,
 ) -> jax.Array:
     """``response_log_probs`` without gradients, ``micro_groups`` groups at a time: [P, G, T] (nats)."""
 
     def piece(args: tuple[Array, Array, Array]) -> jax.Array:
         return response_log_probs(params, config, settings, *args)[0]
 
-    return _by_groups(piece, (prompt_tokens, prompt_mask, tokens), micro_groups)
+    with activations_on(mesh):
+        return _by_groups(piece, (prompt_tokens, prompt_mask, tokens), micro_groups)
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2, 7))
+@functools.partial(jax.jit, static_argnums=(1, 2, 7), static_argnames=("mesh",))
 def row_entropies(
     params: Params,
     config: ModelConfig,
@@ -133,6 +138,8 @@ def row_entropies(
     tokens: Array,
     response_mask: Array,
     micro_groups: int,
+    *,
+    mesh: Mesh | None = None,
 ) -> jax.Array:
     """Token-mean entropy of every rollout's responses, ``micro_groups`` groups at a time: [P, G] (nats).
 
@@ -143,10 +150,11 @@ def row_entropies(
         *inputs, mask = args
         return masked_mean(response_log_probs(params, config, settings, *inputs)[1], mask, axis=2)
 
-    return _by_groups(piece, (prompt_tokens, prompt_mask, tokens, response_mask), micro_groups)
+    with activations_on(mesh):
+        return _by_groups(piece, (prompt_tokens, prompt_mask, tokens, response_mask), micro_groups)
 
 
-@functools.partial(jax.jit, static_argnums=(1, 5, 6))
+@functools.partial(jax.jit, static_argnums=(1, 5, 6), static_argnames=("mesh",))
 def score_values(
     params: Params,
     config: ModelConfig,
@@ -155,13 +163,16 @@ def score_values(
     tokens: Array,
     micro_groups: int,
     dtype: str,
+    *,
+    mesh: Mesh | None = None,
 ) -> jax.Array:
     """``group_values`` without gradients, ``micro_groups`` groups at a time: [P, G, T]."""
 
     def piece(args: tuple[Array, Array, Array]) -> jax.Array:
         return group_values(params, config, *args, dtype=dtype)
 
-    return _by_groups(piece, (prompt_tokens, prompt_mask, tokens), micro_groups)
+    with activations_on(mesh):
+        return _by_groups(piece, (prompt_tokens, prompt_mask, tokens), micro_groups)
 
 
 def _by_groups(piece, arrays: tuple[Array, ...], micro_groups: int) -> jax.Array:

@@ -26,7 +26,7 @@ from ragen_jax.learner.optimizer import apply_changes
 from ragen_jax.learner.score import ScoreConfig, group_values, response_log_probs
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.lora import trainable, with_trainable
-from ragen_jax.models.sharding import group_parts, replicated, row_sharding, row_shards, shardings
+from ragen_jax.models.sharding import activations_on, group_parts, replicated, row_sharding, row_shards, shardings
 from ragen_jax.types import Array, LearnerBatch, ObjectiveTerms, Params, TrainState
 
 
@@ -273,9 +273,10 @@ def build_update(
         critic_denominator: Array,
         loss_scale: Array,
     ) -> tuple[TrainState, dict[str, jax.Array]]:
-        (actor_gradient, critic_gradient), terms, sums = accumulate(
-            state, settings, batch, order, count, denominator, critic_denominator, loss_scale, mesh=mesh
-        )
+        with activations_on(mesh):
+            (actor_gradient, critic_gradient), terms, sums = accumulate(
+                state, settings, batch, order, count, denominator, critic_denominator, loss_scale, mesh=mesh
+            )
         norm = optax.tree.norm(actor_gradient)
         finite = jnp.isfinite(norm) & jnp.isfinite(terms.actor) & jnp.isfinite(sums.log_ratio)
         applied = norm > 0

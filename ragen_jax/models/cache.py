@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from ragen_jax.models.config import ModelConfig
+from ragen_jax.models.sharding import lay_out
 from ragen_jax.types import Array
 
 PROMPT_AXES = {"keys": 1, "values": 1, "mask": 0, "lengths": 0, "last_hidden": 0}  # where a PromptCache has its prompts
@@ -88,6 +89,18 @@ def empty_rows(config: ModelConfig, prompts: PromptCache, *, group_size: int, ca
         lengths=jnp.zeros((rows,), jnp.int32),
         slot=jnp.zeros((), jnp.int32),
         last_hidden=jnp.repeat(prompts.last_hidden, group_size, axis=0),
+    )
+
+
+def lay_out_rows(cache: RowCache) -> RowCache:
+    """Split the rows, and the heads of a tensor axis, over the devices of ``activations_on``."""
+    return dataclasses.replace(
+        cache,
+        keys=tuple(lay_out(k, "rows", "tensor", None, None) for k in cache.keys),
+        values=tuple(lay_out(v, "rows", "tensor", None, None) for v in cache.values),
+        mask=lay_out(cache.mask, "rows", None),
+        lengths=lay_out(cache.lengths, "rows"),
+        last_hidden=lay_out(cache.last_hidden, "rows", None),
     )
 
 

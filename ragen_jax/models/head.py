@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from ragen_jax.core.log_probs import log_probs_and_entropy
 from ragen_jax.models.config import ModelConfig
+from ragen_jax.models.sharding import lay_out
 from ragen_jax.types import Array, Params
 
 CHUNK = 4096  # rows of logits alive at once
@@ -48,7 +49,7 @@ def token_log_probs(
 
     @jax.checkpoint
     def piece(states: Array, wanted: Array) -> tuple[jax.Array, jax.Array]:
-        scores = logits(params, config, states, vocab_size=vocab_size)
+        scores = lay_out(logits(params, config, lay_out(states, "rows", None), vocab_size=vocab_size), "rows", "tensor")
         return log_probs_and_entropy(scores, wanted, temperature=temperature)
 
     count = flat.shape[0]

@@ -50,7 +50,10 @@ def model_config_from_fields(fields: Mapping[str, Any], *, name: str, source: st
         raise ValueError(f"{source}: {unknown_name('model_type', str(family), FAMILIES)}")
     layers = _whole(fields, "num_hidden_layers", source)
     _refuse(fields, source, family, layers)
-    heads, kv_heads = _whole(fields, "num_attention_heads", source), _whole(fields, "num_key_value_heads", source)
+    heads = _whole(fields, "num_attention_heads", source)
+    # Files from before grouped queries do not state it. Were it something else, the tensors would have other shapes.
+    grouped = fields.get("num_key_value_heads") is not None
+    kv_heads = _whole(fields, "num_key_value_heads", source) if grouped else heads
     width, mlp_width = _whole(fields, "hidden_size", source), _whole(fields, "intermediate_size", source)
     vocab_rows = _whole(fields, "vocab_size", source)
     # Qwen3 always states it: its default in transformers is 128, whatever the width.

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from ragen_jax.models.config import ModelConfig
+from ragen_jax.models.sharding import lay_out
 from ragen_jax.types import Array, Params
 
 MASKED = -1e30  # finite: a fully masked row must not become NaN
@@ -155,9 +156,12 @@ def block(
     chex.assert_rank(x, 3)
     rows, length, width = x.shape
     # Projections see [R * T, d]: for [R, T, d] XLA transposes a copy of every gradient on a CPU (an update took 1.3 x).
-    x = x.reshape(-1, width)
+    x = lay_out(x.reshape(-1, width), "rows", None)
     y = rms_norm(x, layer["attention_norm"], eps=config.norm_eps)
-    query, key, value = (_project(config, layer, name, "nd,dhk->nhk", y) for name in ("query", "key", "value"))
+    query, key, value = (
+        lay_out(_project(config, layer, name, "nd,dhk->nhk", y), "rows", "tensor", None)
+        for name in ("query", "key", "value")
+    )
     if config.qkv_bias:
         query = query + layer["query_bias"].astype(y.dtype)
         key = key + layer["key_bias"].astype(y.dtype)
@@ -172,11 +176,13 @@ def block(
     out = attention(queries, keys, values)
     out = out.reshape(rows, config.kv_heads, config.group, length, config.head_dim).transpose(0, 3, 1, 2, 4)
     out = out.reshape(-1, config.heads, config.head_dim)
-    x = x + _project(config, layer, "output", "nhk,hkd->nd", out)
+    out = lay_out(out, "rows", "tensor", None)
+    x = lay_out(x + _project(config, layer, "output", "nhk,hkd->nd", out), "rows", None)
     y = rms_norm(x, layer["mlp_norm"], eps=config.norm_eps)
     gate = jax.nn.silu(_project(config, layer, "gate", "nd,df->nf", y))
     up = _project(config, layer, "up", "nd,df->nf", y)
-    x = x + _project(config, layer, "down", "nf,fd->nd", gate * up)
+    inner = lay_out(gate * up, "rows", "tensor")
+    x = lay_out(x + _project(config, layer, "down", "nf,fd->nd", inner), "rows", None)
     return x.reshape(rows, length, width)
 
 

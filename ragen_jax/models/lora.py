@@ -52,8 +52,14 @@ def add_adapters(params: Params, key: jax.Array, *, rank: int, targets: tuple[st
     return {**params, "adapters": adapters}
 
 
-def merge_adapters(params: Params, config: ModelConfig) -> Params:
-    """Parameters without adapters that compute the same: ``W + adapter_scale A B``, summed in float32."""
+def merge_adapters(params: Params, config: ModelConfig, *, dtype: str = "float32") -> Params:
+    """Parameters without adapters that compute the same: ``W + adapter_scale A B``, summed in float32.
+
+    Args:
+      params: with adapters; without them they are returned as they are.
+      config: shapes and scale.
+      dtype: of the sums. The base's own need not do: in bfloat16 most sums round back to W.
+    """
     if "adapters" not in params:
         return params
     layers = dict(params["layers"])
@@ -65,7 +71,7 @@ def merge_adapters(params: Params, config: ModelConfig) -> Params:
         depth, rank = second.shape[:2]
         change = first.reshape(depth, -1, rank) @ second.reshape(depth, rank, -1)
         merged = weight.astype(jnp.float32) + config.adapter_scale * change.reshape(weight.shape)
-        layers[name] = merged.astype(weight.dtype)
+        layers[name] = merged.astype(dtype)
     return {**without_adapters(params), "layers": layers}
 
 

@@ -9,11 +9,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
+
+from ragen_jax.types import Array
 
 AXES = ("data", "fsdp", "tensor")
 ROWS = PartitionSpec(("data", "fsdp"))
@@ -79,6 +83,29 @@ def _named_sharding(name: str, leaf: Any, mesh: Mesh | AbstractMesh) -> NamedSha
 def row_sharding(mesh: Mesh) -> NamedSharding:
     """Sharding of arrays whose first axis is prompts or rows."""
     return NamedSharding(mesh, ROWS)
+
+
+def activations_on(mesh: Mesh | None) -> AbstractContextManager[Any]:
+    """Inside a program: lay the activations of the networks out on these devices (``lay_out``); None: XLA decides.
+
+    Left to itself XLA splits the width of the residual stream as the parameters are split over ``fsdp``, and gathers
+    the activations of all rows in every layer; with this it gathers the parameters of a layer. The former is right
+    where rows have one token each (decoding), the latter everywhere else.
+    """
+    return nullcontext() if mesh is None else jax.sharding.use_abstract_mesh(mesh.abstract_mesh)
+
+
+def lay_out(x: Array, *axes: str | None) -> jax.Array:
+    """Split activations over the devices of ``activations_on``; without it they stay as they are.
+
+    Args:
+      x: activations.
+      axes: for each axis of ``x`` "rows" (split over data and fsdp), "tensor", or None for an axis that is not split.
+    """
+    if jax.sharding.get_abstract_mesh().empty:
+        return jnp.asarray(x)
+    spec = PartitionSpec(*(ROWS[0] if axis == "rows" else axis for axis in axes))
+    return jax.lax.with_sharding_constraint(x, spec)
 
 
 def split_rows(x: jax.Array, mesh: Mesh, *, axis: int) -> jax.Array:

@@ -17,10 +17,10 @@ from jax import Array
 from jax.sharding import Mesh
 
 from ragen_jax.core.log_probs import log_probs_and_entropy
-from ragen_jax.models.cache import PromptCache, RowCache, empty_rows, grow_rows
+from ragen_jax.models.cache import PromptCache, RowCache, empty_rows, grow_rows, lay_out_rows
 from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.head import logits
-from ragen_jax.models.sharding import put_rows, replicated
+from ragen_jax.models.sharding import activations_on, put_rows, replicated
 from ragen_jax.models.transformer import cached_pass, prompt_pass
 from ragen_jax.sampling.logits import draw, truncate
 from ragen_jax.types import Params, Responses
@@ -83,24 +83,45 @@ def row_capacity(*, max_turns: int, max_new_tokens: int, observation_room: int, 
     return min(max_turns * max_new_tokens + (max_turns - 1) * observation_room, max_context)
 
 
-@functools.partial(jax.jit, static_argnums=(1, 4, 5, 6))
+@functools.partial(jax.jit, static_argnums=(1, 4, 5, 6), static_argnames=("mesh",))
 def prefill(
-    params: Params, config: ModelConfig, tokens: Array, mask: Array, dtype: str, group_size: int, capacity: int
+    params: Params,
+    config: ModelConfig,
+    tokens: Array,
+    mask: Array,
+    dtype: str,
+    group_size: int,
+    capacity: int,
+    *,
+    mesh: Mesh | None = None,
 ) -> tuple[PromptCache, RowCache]:
     """Run first prompts [P, Lx] once and make room for the rows of their groups."""
-    prompts = prompt_pass(params, config, tokens, mask, dtype=dtype)
-    return prompts, empty_rows(config, prompts, group_size=group_size, capacity=capacity)
+    with activations_on(mesh):
+        prompts = prompt_pass(params, config, tokens, mask, dtype=dtype)
+        return prompts, lay_out_rows(empty_rows(config, prompts, group_size=group_size, capacity=capacity))
 
 
-@functools.partial(jax.jit, static_argnums=(1,), donate_argnums=(3,), compiler_options=_ORDER)
+@functools.partial(
+    jax.jit, static_argnums=(1,), static_argnames=("mesh",), donate_argnums=(3,), compiler_options=_ORDER
+)
 def extend(
-    params: Params, config: ModelConfig, prompts: PromptCache, rows: RowCache, tokens: Array, mask: Array
+    params: Params,
+    config: ModelConfig,
+    prompts: PromptCache,
+    rows: RowCache,
+    tokens: Array,
+    mask: Array,
+    *,
+    mesh: Mesh | None = None,
 ) -> RowCache:
     """Append observations [B, n] to the rows."""
-    return cached_pass(params, config, prompts, rows, tokens, mask)
+    with activations_on(mesh):
+        return lay_out_rows(cached_pass(params, config, prompts, rows, tokens, mask))
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2), donate_argnums=(4,), compiler_options=_ORDER)
+@functools.partial(
+    jax.jit, static_argnums=(1, 2), static_argnames=("mesh",), donate_argnums=(4,), compiler_options=_ORDER
+)
 def decode(
     params: Params,
     config: ModelConfig,
@@ -109,6 +130,8 @@ def decode(
     rows: RowCache,
     active: Array,
     seed: Array,
+    *,
+    mesh: Mesh | None = None,
 ) -> tuple[RowCache, Array, Array, Array, Array]:
     """Sample one turn.
 
@@ -121,6 +144,7 @@ def decode(
       active: [B] bool, rows that answer.
       seed: [n] uint32, numbers that make the key of this turn; row b draws from ``fold_in(key, b)``, whatever the
         other rows do.
+      mesh: devices over which the rows' cache stays split; None: XLA decides.
 
     Returns:
       The rows' cache, tokens [B, N], log-probs [B, N] (nats, tempered, before any truncation), lengths [B],
@@ -168,7 +192,8 @@ def decode(
         jnp.zeros((count,), jnp.int32),
     )
     _, rows, _, ended, tokens, log_probs, lengths = jax.lax.while_loop(unfinished, advance, carry)
-    return rows, tokens, log_probs, lengths, ended
+    with activations_on(mesh):
+        return lay_out_rows(rows), tokens, log_probs, lengths, ended
 
 
 class SamplerSession:
@@ -191,7 +216,14 @@ class SamplerSession:
         tokens, mask = put_rows((prompt_tokens, prompt_mask), sampler.mesh)
         self._used = 0
         self._prompts, self._rows = prefill(
-            sampler.params, sampler.config, tokens, mask, sampler.settings.dtype, group_size, capacity
+            sampler.params,
+            sampler.config,
+            tokens,
+            mask,
+            sampler.settings.dtype,
+            group_size,
+            capacity,
+            mesh=sampler.mesh,
         )
 
     def respond(self, active: np.ndarray) -> Responses:
@@ -208,6 +240,7 @@ class SamplerSession:
             self._rows,
             put_rows(np.asarray(active, bool), sampler.mesh),
             jax.device_put(seed, replicated(sampler.mesh)),
+            mesh=sampler.mesh,
         )
         tokens, log_probs, lengths, ended = jax.device_get(outputs)
         self._used += int(lengths.max(initial=0))
@@ -219,7 +252,7 @@ class SamplerSession:
         self._reserve(tokens.shape[1] + sampler.settings.max_new_tokens)
         tokens, mask = put_rows((np.asarray(tokens, np.int32), np.asarray(mask, bool)), sampler.mesh)
         self._used += tokens.shape[1]
-        self._rows = extend(sampler.params, sampler.config, self._prompts, self._rows, tokens, mask)
+        self._rows = extend(sampler.params, sampler.config, self._prompts, self._rows, tokens, mask, mesh=sampler.mesh)
 
     def _reserve(self, slots: int) -> None:
         """Make room. Doubling keeps the number of sizes, and so of compiled programs, small in a long run."""

@@ -54,7 +54,11 @@ def _entropies(parts: Components, params: Params, rollout: Rollout) -> np.ndarra
     group, batch = rollout.info.group_size, rollout.batch
     rows = (np.asarray(x).reshape(-1, group, np.shape(x)[-1]) for x in (batch.tokens, batch.response_mask))
     inputs = put_rows((batch.prompt_tokens, batch.prompt_mask, *rows), parts.mesh)
-    return np.asarray(jax.device_get(row_entropies(params, parts.model, parts.scoring, *inputs, parts.scoring_groups)))
+    return np.asarray(
+        jax.device_get(
+            row_entropies(params, parts.model, parts.scoring, *inputs, parts.scoring_groups, mesh=parts.mesh)
+        )
+    )
 
 
 def _replays(parts: Components, rollout: Rollout) -> np.ndarray:

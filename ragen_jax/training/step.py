@@ -98,12 +98,17 @@ def _prepare(
     values = ref_log_probs = None
     if parts.critic is not None:
         values = score_values(
-            state.critic_params, parts.critic, *inputs, parts.scoring_groups, config.model.compute_dtype
+            state.critic_params,
+            parts.critic,
+            *inputs,
+            parts.scoring_groups,
+            config.model.compute_dtype,
+            mesh=parts.mesh,
         )
         values = np.asarray(jax.device_get(values)).reshape(rows)
     reference = parts.reference_params(state)
     if reference is not None and (config.algorithm.kl_coef or probed):
-        ref_log_probs = score(reference, parts.model, parts.scoring, *inputs, parts.scoring_groups)
+        ref_log_probs = score(reference, parts.model, parts.scoring, *inputs, parts.scoring_groups, mesh=parts.mesh)
         ref_log_probs = np.asarray(jax.device_get(ref_log_probs)).reshape(rows)
     return prepare(batch, result, parts.prepare, values=values, ref_log_probs=ref_log_probs)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import re
 from typing import Any
 
 import jax
@@ -283,6 +285,22 @@ def test_c16_kept_groups_that_do_not_divide_over_the_devices(shape: dict[str, in
     for name in ("loss/task", "loss/kl", "loss/entropy"):
         np.testing.assert_allclose(metrics[name], numbers[name], atol=1e-6)
     assert_trees_close(jax.device_get(metrics), jax.device_get(numbers), atol=1e-5)
+
+
+@pytest.mark.slow
+def test_devices_gather_parameters_not_activations():
+    """In every layer of a mesh with fsdp; what is gathered is never larger than a parameter of a layer."""
+    mesh = make_mesh(data=1, fsdp=4)
+    batch = learner_batch(groups=8, group_size=4, width=64)
+    program, state = update_program(mesh, 4), fresh_state(mesh=mesh)
+    scalars = (np.arange(8, dtype=np.int32), np.int32(8), *(np.float32(1),) * 3)
+    lowered = program.lower(state, put_rows(batch, mesh), *jax.device_put(scalars, replicated(mesh)))
+    text = lowered.compile().as_text()
+    assert "all-to-all(" not in text and "collective-permute(" not in text
+    shapes = re.findall(r"= f32\[([\d,]+)\]\S* all-gather\(", text)
+    gathered = [math.prod(map(int, shape.split(","))) for shape in shapes]
+    largest = max(leaf[0].size for leaf in jax.tree.leaves(random_params()["layers"]))
+    assert max(gathered) == largest < 4 * 4 * 64 * MODEL.width
 
 
 def run_update(batch: LearnerBatch, count: int, *, state: Any = None, optimizer: str = "adam") -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ragen_jax.learner.score import ScoreConfig, score
-from ragen_jax.models.sharding import make_mesh
+from ragen_jax.models.sharding import make_mesh, shardings
 from ragen_jax.models.transformer import init_params
 from ragen_jax.sampling.sampler import (
     LEAST_TEMPERATURE,
@@ -152,6 +152,33 @@ def test_a_session_begins_with_the_slots_it_can_fill_but_no_more_than_a_row_may_
     ragged = ragged_prompts([4], width=4)
     session = sampler.begin(ragged.tokens, ragged.mask, group_size=G, max_turns=3, max_context=30, seed=(0,))
     assert session._rows.capacity == 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [{"data": 4}, {"data": 1, "fsdp": 2, "tensor": 2}])
+def test_devices_hold_a_part_of_the_rows_from_the_first_turn_on(shape: dict[str, int]) -> None:
+    mesh, params = make_mesh(**shape), random_params()
+    sampler = Sampler(
+        jax.device_put(params, shardings(params, mesh)),
+        MODEL,
+        SamplerConfig(vocab_size=VOCAB, stop_ids=(), max_new_tokens=3),
+        mesh,
+    )
+    before = decode._cache_size()
+    session = begin(sampler, ragged_prompts([3, 5, 4, 2], width=5), turns=3)
+
+    def parts() -> set[float]:
+        kept = [*session._rows.keys, *session._rows.values]
+        return {leaf.addressable_shards[0].data.size / leaf.size for leaf in kept}
+
+    assert parts() == {1 / 4}
+    for _ in range(2):
+        session.respond(np.ones(4 * G, bool))
+        session.observe(np.ones((4 * G, 2), np.int32), np.ones((4 * G, 2), bool))
+        assert parts() == {1 / 4}
+    assert decode._cache_size() == before + 1
+    session.observe(np.ones((4 * G, 40), np.int32), np.ones((4 * G, 40), bool))  # the cache grows
+    assert parts() == {1 / 4}
 
 
 @pytest.mark.parametrize(
