@@ -150,3 +150,12 @@ def test_sizes_below_one_are_refused(name: str) -> None:
 def test_presets_have_the_published_sizes(name: str, billions: float) -> None:
     assert model_config(name).parameter_count() / 1e9 == pytest.approx(billions, abs=1e-3)
     assert PRESETS[name].max_context > 0
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
+@pytest.mark.parametrize("stated", [False, True], ids=["missing", "null"])
+def test_without_a_number_of_key_value_heads_every_head_has_its_own(family: str, stated: bool) -> None:
+    fields = BASE | {"model_type": family, "head_dim": 16, "num_key_value_heads": None}
+    if not stated:
+        del fields["num_key_value_heads"]
+    assert (_config(fields).heads, _config(fields).kv_heads) == (8, 8)

@@ -58,6 +58,23 @@ def test_merge_is_the_formula(tmp_path: Path) -> None:
     assert merge_adapters(base, config) is base
 
 
+def test_c37_merging_keeps_what_is_smaller_than_the_digits_of_the_base(tmp_path: Path) -> None:
+    """Adapters of a bfloat16 base move it by less than its spacing, at first nearly everywhere."""
+    config, base = load_model(random_checkpoint(tmp_path / "m", "qwen2_untied"), dtype="bfloat16")
+    config = with_adapters(config, rank=2, alpha=2.0)
+    params = _random_b(add_adapters(base, jax.random.key(1), rank=2))
+    params = {**params, "adapters": jax.tree.map(lambda leaf: (leaf * 0.05).astype(jnp.bfloat16), params["adapters"])}
+    tokens = some_tokens(length=40)
+    before, after = (our_logits(config, tree, tokens, prompt=20) for tree in (base, params))
+    assert np.abs(after - before).max() > 2e-3
+    merged = merge_adapters(params, config)
+    np.testing.assert_allclose(our_logits(config, merged, tokens, prompt=20), after, atol=2e-5)
+    assert merged["layers"]["down"].dtype == jnp.float32
+    rounded = merge_adapters(params, config, dtype="bfloat16")
+    np.testing.assert_array_equal(rounded["layers"]["down"], merged["layers"]["down"].astype(jnp.bfloat16))
+    assert np.abs(our_logits(config, rounded, tokens, prompt=20) - after).max() > 100 * 2e-5
+
+
 def test_what_is_trained(tmp_path: Path) -> None:
     _, base = load_model(random_checkpoint(tmp_path / "m", "qwen3"))
     params = add_adapters(base, jax.random.key(0), rank=2, targets=("value",))

@@ -66,6 +66,21 @@ def test_logits_equal_those_of_transformers(tmp_path: Path, kind: str, pad: int)
     assert _gap(our_logits(config, params, tokens, prompt=PROMPT, pad=pad), theirs) < FP32
 
 
+@pytest.mark.parametrize(("kind", "stated"), [("llama3_scaled", False), ("llama3_scaled", True), ("qwen2_tied", True)])
+def test_without_a_number_of_key_value_heads_logits_equal_those_of_transformers(
+    tmp_path: Path, kind: str, stated: bool
+) -> None:
+    fields = KINDS[kind] | {"num_key_value_heads": KINDS[kind]["num_attention_heads"]}
+    weights = tensors(fields, seed=4)
+    fields = {**fields, "num_key_value_heads": None}
+    if not stated:
+        del fields["num_key_value_heads"]
+    folder = write_checkpoint(tmp_path / kind, fields, weights)
+    config, params = load_model(folder)
+    theirs = _torch_logits(_torch_model(folder), some_tokens())
+    assert _gap(our_logits(config, params, some_tokens(), prompt=PROMPT), theirs) < FP32
+
+
 @pytest.mark.parametrize("kind", ["qwen2_tied", "llama3_scaled", "qwen3"])
 def test_bfloat16_is_as_good_as_torch(tmp_path: Path, kind: str) -> None:
     folder = random_checkpoint(tmp_path / kind, kind)
