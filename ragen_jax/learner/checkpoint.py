@@ -76,8 +76,9 @@ class Checkpointer:
     def save(self, step: int, state: Any, meta: Mapping[str, Any]) -> None:
         """Write one checkpoint and return when it is complete on disk; then drop what the budget does not allow.
 
-        A damaged save of the same step is replaced. Damaged saves of other steps are removed as well: once a newer
-        complete checkpoint stands, nobody can use them.
+        Damaged saves of this and of later steps are removed before it, since orbax takes them for checkpoints and
+        declines to save below its newest one; those of earlier steps after it: once a newer complete checkpoint
+        stands, nobody can use them.
 
         Args:
           step: finished learner steps.
@@ -96,7 +97,7 @@ class Checkpointer:
             )
         import orbax.checkpoint as ocp
 
-        self._remove(lambda name: _step_of(name) == step)
+        self.drop_after(step - 1)
         written = self._manager.save(
             step, args=ocp.args.Composite(state=ocp.args.StandardSave(state), meta=ocp.args.JsonSave(dict(meta)))
         )

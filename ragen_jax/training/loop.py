@@ -327,7 +327,6 @@ class _Run:
         if step is None:
             raise ValueError(f"{self.folder.path} has no complete checkpoint to resume from; start a new run")
         self.state, meta = self.checkpointer.restore(step, abstract_state(self.state, self.parts.mesh))
-        json_lines.keep_rows(self.folder.probe_file, lambda row: row["step"] <= step)
         self.step = step
         self.rules = early_stop.EarlyStopState.from_json(meta["rules"])
         self.monitor = monitor.MonitorState.from_json(meta["monitor"])
@@ -340,6 +339,9 @@ class _Run:
                 f"the checkpoint of step {step} goes on at training seed {meta['next_seed']}, this configuration at "
                 f"{expected}: seed, env.train_seed and rollout.prompts must be those of the run"
             )
+        # From here on the run is at this step: what was written after it goes, damaged checkpoints as well as rows.
+        self.checkpointer.drop_after(step)
+        json_lines.keep_rows(self.folder.probe_file, lambda row: row["step"] <= step)
         logger.info("resumed %s after step %d", self.folder.path, step)
 
     def _seconds(self) -> float:

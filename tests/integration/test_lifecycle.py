@@ -61,6 +61,19 @@ def test_stopped_before_the_first_step_the_start_is_validated_once(tmp_path: Pat
     assert [row["step"] for row in outcome.folder.metrics()].count(0) == 1
 
 
+@pytest.mark.slow
+def test_a_run_goes_on_below_a_damaged_checkpoint(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    config = tiny_config(None, steps=2, folder=str(tmp_path / "run"), checkpoint={"every": 1, "keep": 3})
+    first = train(change(config, collapse={"every": 0}, validation={"at_start": False}), writers=QUIET)
+    (first.folder.checkpoints / "2" / "manifest.json").unlink()  # as a process leaves it that is killed in a save
+    saved = first.folder.config()
+    with caplog.at_level("WARNING"):
+        outcome = train(change(saved, steps=3, resume=str(first.folder.path)), writers=QUIET)
+    assert "checkpoint of step 2" in caplog.text
+    assert [row["step"] for row in outcome.folder.metrics()] == [1, 2, 3, 3]
+    assert sorted(path.name for path in outcome.folder.checkpoints.iterdir()) == ["1", "2", "3"]
+
+
 def test_c08_c15_a_zero_gradient_moves_nothing(bandit_policy: Path):
     """Without a filter and a regulariser a flat batch has nothing to teach; momentum must not move the parameters."""
     config = tiny_config(

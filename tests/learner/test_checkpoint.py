@@ -188,6 +188,17 @@ def test_later_damaged_saves_go_with_the_next_save(three_saves: Path) -> None:
         assert sorted(p.name for p in three_saves.iterdir()) == ["30", "40"]
 
 
+@pytest.mark.parametrize("damage", [_remove_manifest, _shorten_data_file, _orbax_was_interrupted])
+def test_a_save_below_a_damaged_newer_one_replaces_it(three_saves: Path, damage: Callable[[Path], str]) -> None:
+    """Orbax declines to save below its own newest step, which a damaged folder is as well."""
+    damage(three_saves / "30")
+    with Checkpointer(three_saves, keep=3) as checkpointer:
+        checkpointer.restore(20, {"x": jnp.zeros(64)})
+        checkpointer.save(25, {"x": jnp.full(64, 25.0)}, {})
+        assert checkpointer.complete_steps() == [10, 20, 25]
+        assert sorted(p.name for p in three_saves.iterdir()) == ["10", "20", "25"]
+
+
 def test_going_back_needs_drop_after(three_saves: Path) -> None:
     with Checkpointer(three_saves, keep=3) as checkpointer:
         for step in (20, 30):
