@@ -43,9 +43,35 @@ def log_probs_and_entropy(
     scaled = jnp.asarray(logits, jnp.float32) / temperature
     if vocab_size is not None and vocab_size < rows:
         scaled = jnp.where(jnp.arange(rows) < vocab_size, scaled, _UNUSED_LOGIT)
-    shifted = scaled - jax.lax.stop_gradient(jnp.max(scaled, axis=-1, keepdims=True))
+    return _of_scaled(scaled, jnp.asarray(tokens, jnp.int32))
+
+
+@jax.custom_vjp
+def _of_scaled(scaled: jax.Array, tokens: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Log-prob of each token and entropy of each ``softmax(scaled)``."""
+    return _forward(scaled, tokens)[0]
+
+
+def _forward(scaled: jax.Array, tokens: jax.Array) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, ...]]:
+    shifted = scaled - jnp.max(scaled, axis=-1, keepdims=True)
     log_total = jnp.log(jnp.sum(jnp.exp(shifted), axis=-1))
-    chosen = jnp.take_along_axis(shifted, jnp.asarray(tokens, jnp.int32)[..., None], axis=-1)[..., 0]
+    chosen = jnp.take_along_axis(shifted, tokens[..., None], axis=-1)[..., 0]
     probs = jnp.exp(shifted - log_total[..., None])
     entropy = log_total - jnp.sum(probs * shifted, axis=-1)
-    return chosen - log_total, entropy
+    return (chosen - log_total, entropy), (shifted, tokens, log_total, entropy)
+
+
+def _backward(kept: tuple[jax.Array, ...], wanted: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+    """Both gradients in one sweep over the vocabulary; derived step by step they hold four arrays of its size.
+
+    With p = softmax and e the unit vector of the token: d log p_token = e - p, dH = -p (log p + H).
+    """
+    shifted, tokens, log_total, entropy = kept
+    of_log_prob, of_entropy = (x[..., None] for x in wanted)
+    log_probs = shifted - log_total[..., None]
+    is_token = jnp.arange(shifted.shape[-1]) == tokens[..., None]
+    slope = of_log_prob + of_entropy * (log_probs + entropy[..., None])
+    return jnp.where(is_token, of_log_prob, 0.0) - jnp.exp(log_probs) * slope, None
+
+
+_of_scaled.defvjp(_forward, _backward)

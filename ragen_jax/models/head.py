@@ -11,7 +11,7 @@ from ragen_jax.models.config import ModelConfig
 from ragen_jax.models.sharding import lay_out
 from ragen_jax.types import Array, Params
 
-CHUNK = 4096  # rows of logits alive at once
+CHUNK = 2048  # rows of logits alive at once
 
 
 def logits(params: Params, config: ModelConfig, hidden: Array, *, vocab_size: int) -> jax.Array:

@@ -51,6 +51,28 @@ def test_unused_vocabulary_rows_get_no_probability_and_no_gradient():
     np.testing.assert_allclose(gradient[:, :6], jax.grad(loss)(logits), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("wanted", [(1.0, 0.0), (0.0, 1.0), (-0.7, 0.3)])
+def test_gradients_are_those_of_the_formula(wanted: tuple[float, float]):
+    """d log p_token = e - p and dH = -p (log p + H), divided by the temperature; here from -sum p log p itself."""
+    rng = np.random.default_rng(3)
+    logits, tokens = rng.normal(size=(5, 7)), rng.integers(0, 7, 5)
+
+    def value(x: np.ndarray) -> float:
+        rows = [oracle(row, token, 0.7) for row, token in zip(x, tokens, strict=True)]
+        return sum(wanted[0] * log_prob + wanted[1] * entropy for log_prob, entropy in rows)
+
+    def loss(x: jnp.ndarray) -> jnp.ndarray:
+        log_probs, entropy = core.log_probs_and_entropy(x, tokens, temperature=0.7)
+        return wanted[0] * log_probs.sum() + wanted[1] * entropy.sum()
+
+    gradient = jax.grad(loss)(logits.astype(np.float32))
+    for place in np.ndindex(logits.shape):
+        step = np.zeros(logits.shape)
+        step[place] = 1e-5
+        slope = (value(logits + step) - value(logits - step)) / 2e-5
+        np.testing.assert_allclose(gradient[place], slope, atol=1e-5)
+
+
 def test_half_precision_logits_are_reduced_in_float32():
     logits = jnp.asarray(np.random.default_rng(2).normal(size=(2, 500)), jnp.bfloat16)
     log_probs, entropy = core.log_probs_and_entropy(logits, np.array([1, 2]), temperature=1.0)
