@@ -3,9 +3,9 @@
 The probe differentiates the terms of the update itself (``actor_terms``), so its sum over the kept prompts is the
 gradient of the update. It reads parameters and batch and changes neither.
 
-Memory: beside the parameters at most ``PARAMETER_BUFFERS`` buffers of their size, whatever the number of prompts (four
-of the current prompt and one in the making; four each of the current bucket, of all prompts and of the kept ones; one
-direction), and what one backward pass over half a group needs.
+Memory: beside the parameters at most ``PARAMETER_BUFFERS`` float32 buffers of their shape, whatever the number of
+prompts (four of the current prompt and one in the making; four each of the current bucket, of all prompts and of the
+kept ones; one direction), and what one backward pass over half a group needs.
 
 Every gradient is on the scale of the update: ``g_i = K * (contribution of prompt i)`` with K kept prompts, so that the
 update is the mean of the kept g_i. A bucket's gradient is the mean of g_i over ``m`` of its prompts, the first m in
@@ -90,6 +90,7 @@ def probe(
     buckets: int | None = None,
     edges: tuple[float, ...] | None = None,
     pairs: ReasoningPairs | None = None,
+    chunk: int = 64,
 ) -> ProbeReport:
     """Account for the gradient of a batch, prompt by prompt.
 
@@ -107,6 +108,7 @@ def probe(
       buckets: equal-count buckets, or
       edges: inner edges; exactly one of the two.
       pairs: contexts and reasonings whose mutual information gives the direction; None for no direction.
+      chunk: see ``cross_score``, which scores them.
 
     Returns:
       Metrics, rows and the kept sum.
@@ -137,7 +139,7 @@ def probe(
     equal = min(len(indices) for indices in members.values())
     kept = int(np.sum(np.asarray(keep)[alive]))
     scale = float(kept or len(alive))  # from contributions to gradients on the scale of the update
-    direction = None if pairs is None else mutual_information_gradient(params, settings, pairs, mesh=mesh)
+    direction = None if pairs is None else mutual_information_gradient(params, settings, pairs, mesh=mesh, chunk=chunk)
     coefficients = (algorithm.kl_coef if kl_in_loss else 0.0, algorithm.entropy_coef)
 
     everything, update = _no_gradients(params, mesh), _no_gradients(params, mesh)
@@ -171,7 +173,9 @@ def probe(
     return ProbeReport(metrics=metrics, rows=rows, update=update if kept else None)
 
 
-def mutual_information_gradient(params: Params, settings: UpdateConfig, pairs: ReasoningPairs, *, mesh: Mesh) -> Params:
+def mutual_information_gradient(
+    params: Params, settings: UpdateConfig, pairs: ReasoningPairs, *, mesh: Mesh, chunk: int = 64
+) -> Params:
     r"""Gradient of minus the mutual information between the prompts and the reasoning of the policy.
 
     For prompts x_1..x_C with equal weight and the mixture ``m(z) = mean_j p(z|x_j)``:
@@ -188,12 +192,13 @@ def mutual_information_gradient(params: Params, settings: UpdateConfig, pairs: R
       settings: of the update; network and scoring are read.
       pairs: C contexts and their reasonings, NumPy.
       mesh: devices.
+      chunk: see ``cross_score``.
 
     Returns:
-      The gradient, shaped like the parameters, in nats per sequence; zeros when fewer than two reasonings of every
-      prompt can be scored.
+      The gradient, float32 and shaped like the parameters, in nats per sequence; zeros when fewer than two reasonings
+      of every prompt can be scored.
     """
-    scores = cross_score(params, settings.model, settings.scoring, pairs, mesh=mesh)
+    scores = cross_score(params, settings.model, settings.scoring, pairs, mesh=mesh, chunk=chunk)
     matched, marginal = matched_and_marginal(scores)
     weights = _gain_weights(jnp.asarray(matched) - jnp.asarray(marginal), jnp.asarray(scores.valid))
     total = _zeros(params, mesh)
@@ -237,7 +242,7 @@ def _add_weighted_scores(
         log_probs, _ = response_log_probs(p, model, scoring, prompt_tokens, prompt_mask, tokens, remat=True)
         return -jnp.sum(jnp.where(mask, log_probs, 0.0).sum(-1) * weights)
 
-    return jax.tree.map(jnp.add, total, jax.grad(loss)(params))
+    return jax.tree.map(jnp.add, total, _in_float32(jax.grad(loss)(params)))
 
 
 def _half(batch: LearnerBatch, index: int, rollouts: slice) -> LearnerBatch:
@@ -283,7 +288,12 @@ def _term_gradient(
         weighted = jax.tree.map(jnp.multiply, unit, terms)
         return jnp.asarray(loss_scale * weighted.actor)
 
-    return jax.grad(loss)(params)
+    return _in_float32(jax.grad(loss)(params))
+
+
+def _in_float32(gradient: Params) -> Params:
+    """Sums over many prompts, and differences, are taken in float32, as in the update."""
+    return jax.tree.map(lambda leaf: leaf.astype(jnp.float32), gradient)
 
 
 @functools.partial(jax.jit, donate_argnums=(0, 1))
@@ -297,9 +307,9 @@ def _add(total: Params | TermGradients, part: Params | TermGradients) -> Params 
 
 
 def _zeros(params: Params, mesh: Mesh) -> Params:
-    """Zeros shaped and laid out like the parameters."""
+    """Float32 zeros shaped and laid out like the parameters."""
     return jax.tree.map(
-        lambda x, where: jax.device_put(np.zeros(x.shape, x.dtype), where), params, shardings(params, mesh)
+        lambda x, where: jax.device_put(np.zeros(x.shape, np.float32), where), params, shardings(params, mesh)
     )
 
 

@@ -95,6 +95,7 @@ def probe_step(
         buckets=None if settings.edges else settings.buckets,
         edges=settings.edges or None,
         pairs=_pairs(parts, rollout, step=step) if settings.mi_columns else None,
+        chunk=config.collapse.reasonings_per_chunk,
     )
     metrics = {name: value for name, value in report.metrics.items() if name.rpartition("/")[2] in _LOGGED}
     return {f"gradient_probe/{name}": value for name, value in metrics.items()}, _rows(report)
