@@ -32,7 +32,7 @@ from ragen_jax.report.statistics import mean_interval
 from ragen_jax.training.build import build, run_params
 from ragen_jax.training.compilation_cache import configure_compilation_cache
 from ragen_jax.training.evaluate import successes_by_prompt, validate_policy
-from ragen_jax.training.policies import is_hf_folder
+from ragen_jax.training.origin import continued
 from ragen_jax.training.run_folder import RunFolder
 from ragen_jax.training.writers import clean
 
@@ -117,14 +117,11 @@ def evaluate(run: RunFolder, config: Config, step: int) -> dict[str, Any]:
       A JSON object: run, step, settings, ``validation/...`` metrics, and the success of each prompt.
 
     Raises:
-      ValueError: settings that contradict each other.
+      ValueError: settings that contradict each other, or a folder that the run needs is gone.
     """
     configure_compilation_cache()
-    # Parameters come from the checkpoint, so none are made but where the first ones score the reasonings. A folder of
-    # Hugging Face gives shapes and tokenizer too.
-    needed = config.collapse.scorer == "initial" or is_hf_folder(config.model.init)
-    init = config.model.init if needed else "random"
-    parts = build(dataclasses.replace(config, model=dataclasses.replace(config.model, init=init)))
+    # Parameters come from the checkpoint; the first ones are needed where they score the reasonings.
+    parts = build(continued(config, run, first_params=config.collapse.scorer == "initial"))
     try:
         params = run_params(run, parts.model, step)
         params = jax.device_put(params, shardings(params, parts.mesh))

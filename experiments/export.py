@@ -17,10 +17,10 @@ from experiments._main import run_main
 from experiments.evaluate import saved_step
 from ragen_jax.files import check_new
 from ragen_jax.models.convert import save_model
-from ragen_jax.models.lora import merge_adapters
 from ragen_jax.rollout.tokenizer import CHAT_TEMPLATES
 from ragen_jax.training.build import run_params
-from ragen_jax.training.policies import chat_format, network, tokenizer_folder
+from ragen_jax.training.origin import continued, tokenizer_folder
+from ragen_jax.training.policies import chat_format, merged, network
 from ragen_jax.training.run_folder import RunFolder
 
 OPTIONS = {
@@ -36,18 +36,19 @@ def main(argv: Sequence[str]) -> None:
     log_to_stderr()
     values = read_options(argv)
     run = RunFolder.open(values["run"])
-    config = run.config()
+    config = continued(run.config(), run)
     step = saved_step(run, values.get("step", ""))
     chat, model = chat_format(config), network(config)
+    dtype = values.get("dtype", "float32")
     folder = save_model(
         values["to"],
         model,
-        merge_adapters(run_params(run, model, step), model),
+        merged(run_params(run, model, step), model, dtype=dtype, source=str(run.path)),
         tokenizer_folder=tokenizer_folder(config),
         eos_token_id=chat.tokenizer.end_of_turn_id,
         pad_token_id=chat.tokenizer.pad_id,
         chat_template=CHAT_TEMPLATES.get(config.model.chat_template),
-        dtype=values.get("dtype", "float32"),
+        dtype=dtype,
     )
     sys.stdout.write(f"step {step} of {run.path} written to {folder}\n")
 

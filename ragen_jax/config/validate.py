@@ -96,6 +96,7 @@ _SHARES = (
     "algorithm.gamma",
     "algorithm.lam",
 )
+INIT_WORDS = ("random", "warm_start", "bundled")  # values of model.init that are no folder
 _BELOW_ONE = ("optim.beta1", "optim.beta2", "collapse.ema_decay", "algorithm.clip_low")
 
 
@@ -304,9 +305,8 @@ def _model(config: Config) -> Iterator[str]:
             "model.param_dtype=bfloat16 with model.compute_dtype=float32 would compute in more digits than the "
             "parameters have; use model.compute_dtype=bfloat16"
         )
-    words = ("random", "warm_start", "bundled")
-    if model.init not in words and not Path(model.init).is_dir():
-        yield f"model.init={model.init} is no folder; use the path of one, or {', '.join(words)}"
+    if model.init not in INIT_WORDS and not Path(model.init).is_dir():
+        yield f"model.init={model.init} is no folder; use the path of one, or {', '.join(INIT_WORDS)}"
 
 
 def _validation(config: Config) -> Iterator[str]:

@@ -26,7 +26,7 @@ from ragen_jax.learner.score import ScoreConfig
 from ragen_jax.learner.state import abstract_state, build_state, describe_state
 from ragen_jax.learner.update import UpdateConfig, build_update
 from ragen_jax.models.config import ModelConfig
-from ragen_jax.models.lora import merge_adapters, without_adapters
+from ragen_jax.models.lora import without_adapters
 from ragen_jax.models.sharding import make_mesh, placement, row_shards, shardings
 from ragen_jax.models.transformer import init_params
 from ragen_jax.models.value_head import init_critic
@@ -42,6 +42,7 @@ from ragen_jax.training.memory_plan import (
     memory_plan,
     micro_group_choices,
 )
+from ragen_jax.training.origin import continued
 from ragen_jax.training.policies import (
     chat_format,
     check_fit,
@@ -49,7 +50,7 @@ from ragen_jax.training.policies import (
     first_params,
     has_reference,
     in_dtype,
-    is_hf_folder,
+    merged,
     network,
     same_shapes,
     with_new_adapters,
@@ -321,9 +322,9 @@ def run_params(run: RunFolder, model: ModelConfig, step: int | None = None) -> P
     """Policy parameters of a run's saved step (the newest complete one by default), adapters apart if it has some.
 
     Raises:
-      ValueError: no such checkpoint, or the run trained another network.
+      ValueError: no such checkpoint, the run trained another network, or see ``origin.continued``.
     """
-    config = run.config()
+    config = continued(run.config(), run)
     if network(config) != model:
         raise ValueError(f"{run.path} trained model {config.model.preset!r}, this run wants {model.name!r}")
     mesh = make_mesh(data=1)
@@ -351,10 +352,10 @@ def _first_params(
 
     def newest(path: Path, wanted: ModelConfig) -> Params:
         run = RunFolder.open(path)
-        trained = network(run.config())
+        trained = network(continued(run.config(), run))
         if not same_shapes(trained, wanted):
             raise ValueError(f"{path} trained model {trained.name!r}, this run wants {wanted.name!r}")
-        return merge_adapters(run_params(run, trained), trained)
+        return merged(run_params(run, trained), trained, dtype=config.model.param_dtype, source=str(path))
 
     params = first_params(config, model, chat, say=say, run_params=newest, place=placement(mesh))
     return jax.device_put(params, shardings(params, mesh))
@@ -364,10 +365,9 @@ def needs_initial(config: Config) -> bool:
     """True when a run needs what ``model.init`` names also after a resume.
 
     That is so for a KL reference (the gradient probe has one too; with adapters it is the base, which the checkpoint
-    holds), for a scorer that is frozen at the first parameters, and for a Hugging Face folder, whose shapes and
-    tokenizer the run takes.
+    holds), and for a scorer that is frozen at the first parameters. See also ``origin.continued``.
     """
-    return has_reference(config) or config.collapse.scorer == "initial" or is_hf_folder(config.model.init)
+    return has_reference(config) or config.collapse.scorer == "initial"
 
 
 def _scorer(config: Config, model: ModelConfig, initial: Params | None, mesh: Mesh) -> Params | None:

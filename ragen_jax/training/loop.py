@@ -27,6 +27,7 @@ from ragen_jax.training.compile_counter import CompileCounter
 from ragen_jax.training.console import Console
 from ragen_jax.training.data_record import data_metrics, data_sources
 from ragen_jax.training.evaluate import validate_policy
+from ragen_jax.training.origin import continued, recorded
 from ragen_jax.training.resampling import SampledBatch, sample_batch
 from ragen_jax.training.run_folder import RolloutLog, RunFolder, claim_folder
 from ragen_jax.training.scorer import check_scorer, scorer_fingerprint
@@ -86,9 +87,10 @@ def train(config: Config, *, experiment: str = "train", writers: tuple[MetricWri
       TooManyFailuresError: too many environments failed; the batch and the state are saved.
     """
     called = time.monotonic()
-    # A continued run takes its parameters from the checkpoint; where it once began need not exist any more.
-    begun = dataclasses.replace(config, model=dataclasses.replace(config.model, init="random"))
-    settings = begun if config.resume and not needs_initial(config) else config
+    settings = config
+    if config.resume:  # parameters are in the checkpoint; where the run once began need not exist any more
+        run_folder = RunFolder.open(config.resume, write=True)
+        settings = continued(config, run_folder, first_params=needs_initial(config))
     validate(settings)
     folder = _check_folder(config)
     configure_compilation_cache()
@@ -116,7 +118,13 @@ def _new_folder(config: Config, experiment: str, *, sources: list[str]) -> RunFo
     """Made once everything else is, so that a start that fails leaves nothing behind."""
     preset = "-".join(config.preset) or "custom"
     path = config.folder or claim_folder("runs", experiment=experiment, preset=preset, seed=config.seed)
-    metadata = {"experiment": experiment, "preset": list(config.preset), "seed": config.seed, "data_sources": sources}
+    metadata = {
+        "experiment": experiment,
+        "preset": list(config.preset),
+        "seed": config.seed,
+        "data_sources": sources,
+        "origin": recorded(config),
+    }
     # Where a run stands is not part of what it is: its configuration starts the same run elsewhere.
     return RunFolder.create(path, to_json(dataclasses.replace(config, folder="")), metadata=metadata)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,38 +14,33 @@ import numpy as np
 
 from ragen_jax.config.schema import Config
 from ragen_jax.core.advantages import NEEDS_CRITIC
-from ragen_jax.files import read_json_object
 from ragen_jax.models.config import ModelConfig, model_config
 from ragen_jax.models.convert import load_model
 from ragen_jax.models.hf_config import read_model_config
-from ragen_jax.models.lora import add_adapters, with_adapters
+from ragen_jax.models.lora import add_adapters, merge_adapters, with_adapters
 from ragen_jax.models.transformer import init_params
 from ragen_jax.rollout.prompting import ChatFormat
-from ragen_jax.rollout.tokenizer import TINY_FOLDER, Tokenizer
+from ragen_jax.rollout.tokenizer import Tokenizer
+from ragen_jax.training.origin import hf_folder, is_hf_folder, tokenizer_folder
 from ragen_jax.training.policy_files import load_policy
 from ragen_jax.training.warm_start import policy_key, recipe, warm_start
 from ragen_jax.types import Array, Params
+
+logger = logging.getLogger(__name__)
 
 BUNDLED_POLICY = Path(__file__).parent.parent / "assets" / "tiny_policy"
 _ADAPTERS = 1  # folded into the run's key for the first adapters
 Place = Callable[[str, np.ndarray], Array]
 
 
-def is_hf_folder(path: str | Path) -> bool:
-    """True for a folder with the ``config.json`` of a Hugging Face model (a run folder has one of another kind).
-
-    Raises:
-      ValueError: ``config.json`` cannot be read as JSON.
-    """
-    file = Path(path) / "config.json"
-    return file.is_file() and "model_type" in read_json_object(file)
-
-
 def network(config: Config) -> ModelConfig:
-    """Shapes of the policy: a preset, or those of the Hugging Face folder that ``model.init`` names.
+    """Shapes of the policy: a preset, or those of the Hugging Face folder behind ``model.init``.
+
+    Where there is such a folder, a preset only says which shapes are expected: name and context are the folder's.
 
     Raises:
-      ValueError: ``model.preset=folder`` without such a folder, or a preset of other shapes than the folder's.
+      ValueError: ``model.preset=folder`` without such a folder, a preset of other shapes than the folder's, or see
+        ``origin.hf_folder``.
       KeyError: an unknown preset.
     """
     section = config.model
@@ -54,20 +50,20 @@ def network(config: Config) -> ModelConfig:
 
 def _base_network(config: Config) -> ModelConfig:
     section = config.model
-    found = read_model_config(section.init) if is_hf_folder(section.init) else None
-    if section.preset == "folder":
-        if found is None:
+    folder = hf_folder(section.init)
+    if folder is None:
+        if section.preset == "folder":
             raise ValueError(
                 f"model.preset=folder takes the shapes of a Hugging Face folder, but model.init={section.init} is none"
             )
-        return found
-    preset = model_config(section.preset)
-    if found is not None and not same_shapes(found, preset):
+        return model_config(section.preset)
+    found = read_model_config(folder)
+    if section.preset != "folder" and not same_shapes(found, model_config(section.preset)):
         raise ValueError(
             f"model.init={section.init} holds another network than model.preset={section.preset}; use "
             "model.preset=folder"
         )
-    return preset
+    return found
 
 
 def critic_network(config: Config, policy: ModelConfig) -> ModelConfig | None:
@@ -85,14 +81,6 @@ def has_reference(config: Config) -> bool:
     return config.model.lora_rank == 0 and (config.algorithm.kl_coef > 0 or config.probe.every > 0)
 
 
-def tokenizer_folder(config: Config) -> Path:
-    """``model.tokenizer``, else the tokenizer of a Hugging Face folder named by ``model.init``, else the tiny one."""
-    section = config.model
-    if section.tokenizer:
-        return Path(section.tokenizer)
-    return Path(section.init) if is_hf_folder(section.init) else TINY_FOLDER
-
-
 def chat_format(config: Config) -> ChatFormat:
     """Tokenizer and chat template of a configuration; templates that rewrite earlier turns are refused."""
     return ChatFormat(Tokenizer.from_folder(tokenizer_folder(config), chat_template=config.model.chat_template))
@@ -105,12 +93,13 @@ def check_fit(config: Config, chat: ChatFormat, model: ModelConfig) -> None:
       ValueError: names both sizes.
     """
     if chat.tokenizer.vocab_size > model.vocab_rows:
-        if not is_hf_folder(config.model.init):
+        folder = hf_folder(config.model.init)
+        if folder is None:
             fix = "choose a larger model.preset"
         elif config.model.tokenizer:
             fix = "leave model.tokenizer empty to take the folder's own"
         else:
-            fix = f"tokenizer.json and config.json of {config.model.init} do not belong together, download them again"
+            fix = f"tokenizer.json and config.json of {folder} do not belong together, download them again"
         raise ValueError(
             f"tokenizer {chat.tokenizer.name!r} uses {chat.tokenizer.vocab_size} ids, model {model.name!r} has "
             f"{model.vocab_rows} rows: {fix}"
@@ -191,6 +180,25 @@ def _base_params(
     if (path / "policy.safetensors").exists():
         return in_dtype(load_policy(path, model), config)
     return in_dtype(run_params(path, model), config)
+
+
+def merged(params: Params, model: ModelConfig, *, dtype: str, source: str) -> Params:
+    """Parameters with the adapters added to the base, the sums in ``dtype``; a warning where that rounds them.
+
+    Args:
+      params: with adapters, or without them, which changes nothing.
+      model: shapes and scale of the adapters.
+      dtype: "float32" or "bfloat16".
+      source: whose parameters they are, for the warning.
+    """
+    if "adapters" in params and dtype != "float32":
+        logger.warning(
+            "the adapters of %s are rounded: base and adapters are added up in %s, which keeps only about three digits "
+            "of the sum; float32 keeps what was trained",
+            source,
+            dtype,
+        )
+    return merge_adapters(params, model, dtype=dtype)
 
 
 def warm_start_key(config: Config) -> str:

@@ -20,7 +20,8 @@ from ragen_jax.models.lora import merge_adapters
 from ragen_jax.rollout.tokenizer import TINY_FOLDER
 from ragen_jax.training.build import build, run_params
 from ragen_jax.training.loop import train
-from ragen_jax.training.policies import chat_format, is_hf_folder, network
+from ragen_jax.training.origin import is_hf_folder
+from ragen_jax.training.policies import chat_format, network
 from ragen_jax.training.run_folder import RunFolder
 from ragen_jax.training.step import learn
 from tests.models.hf_fixtures import KINDS, tensors, write_checkpoint
@@ -204,9 +205,11 @@ def test_adapters_alone_are_trained_and_merged_on_export(tmp_path: Path) -> None
     np.testing.assert_array_equal(merged["layers"]["down"], expected["layers"]["down"])
     # A further run begins from the merged parameters of this one.
     again = dataclasses.replace(_config(tmp_path / "hf"), model=dataclasses.replace(model, init=str(tmp_path / "run")))
-    again = dataclasses.replace(again, model=dataclasses.replace(again.model, tokenizer=str(TINY_FOLDER)))
-    with pytest.raises(ValueError, match=r"model\.preset=folder"):
-        build(again)
+    parts = build(again)
+    parts.close()
+    assert parts.chat.tokenizer.vocab_size == 512 and parts.model == network(config)
+    np.testing.assert_array_equal(parts.state.params["layers"]["down"], expected["layers"]["down"])
+    assert float(jnp.abs(parts.state.params["adapters"]["down_b"]).max()) == 0  # its own adapters are new
 
 
 @pytest.mark.slow
