@@ -39,10 +39,11 @@ class ModelSection:
 
     Attributes:
       preset: a key of ``ragen_jax.models.config.PRESETS``, or "folder": the shapes of the Hugging Face folder in
-        ``init``.
+        ``init``, or of the one that the run in ``init`` began from.
       init: "random"; "warm_start" (supervised start for this environment, cached by content hash); "bundled" (the
         small policy that ships with the package); or the path of a Hugging Face folder, run folder or policy folder.
-      tokenizer: folder of a tokenizer; "" = that of the Hugging Face folder in ``init``, else the tiny one.
+      tokenizer: folder of a tokenizer; "" = that of the Hugging Face folder or of the run in ``init``, else the tiny
+        one.
       chat_template: "" = the tokenizer's own; "chatml" = the format of the Qwen family without what some of its
         templates do to earlier replies (Qwen3's drops their reasoning).
       warm_start: a key of ``ragen_jax.training.warm_start.RECIPES``: the recipe that ``init="warm_start"`` follows and

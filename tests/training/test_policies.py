@@ -16,7 +16,7 @@ from experiments import evaluate, export
 from ragen_jax.config import Config, compose, validate
 from ragen_jax.learner.optimizer import adam, apply_changes, with_master
 from ragen_jax.models.convert import load_model
-from ragen_jax.models.lora import merge_adapters
+from ragen_jax.models.lora import merge_adapters, without_adapters
 from ragen_jax.rollout.tokenizer import TINY_FOLDER
 from ragen_jax.training.build import build, run_params
 from ragen_jax.training.loop import train
@@ -24,7 +24,8 @@ from ragen_jax.training.origin import is_hf_folder
 from ragen_jax.training.policies import chat_format, network
 from ragen_jax.training.run_folder import RunFolder
 from ragen_jax.training.step import learn
-from tests.models.hf_fixtures import KINDS, tensors, write_checkpoint
+from ragen_jax.types import Params
+from tests.models.hf_fixtures import KINDS, our_logits, tensors, write_checkpoint
 
 
 def _hf_folder(path: Path, kind: str = "qwen3") -> Path:
@@ -210,6 +211,38 @@ def test_adapters_alone_are_trained_and_merged_on_export(tmp_path: Path) -> None
     assert parts.chat.tokenizer.vocab_size == 512 and parts.model == network(config)
     np.testing.assert_array_equal(parts.state.params["layers"]["down"], expected["layers"]["down"])
     assert float(jnp.abs(parts.state.params["adapters"]["down_b"]).max()) == 0  # its own adapters are new
+
+
+@pytest.mark.slow
+def test_c37_an_export_computes_what_base_and_adapters_do_also_of_a_bfloat16_base(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = _config(_hf_folder(tmp_path / "hf"), param_dtype="bfloat16", compute_dtype="bfloat16")
+    model = dataclasses.replace(config.model, lora_rank=2)
+    optim = dataclasses.replace(config.optim, lr=1e-4)
+    config = dataclasses.replace(config, model=model, optim=optim, folder=str(tmp_path / "run"))
+    outcome = train(config, writers=())
+    trained, rng = outcome.state.params, np.random.default_rng(0)
+    tokens = rng.integers(0, 512, (2, 40)).astype(np.int32)
+
+    def log_probs(params: Params) -> np.ndarray:
+        logits = our_logits(network(config), params, tokens, prompt=20)
+        return logits - np.asarray(jax.nn.logsumexp(logits, axis=-1, keepdims=True))
+
+    wanted = log_probs(trained)
+    assert np.abs(log_probs(without_adapters(trained)) - wanted).max() > 100 * 2e-5
+    export.main([f"run={outcome.folder.path}", f"to={tmp_path / 'exported'}"])  # messages go to standard error now
+    np.testing.assert_allclose(log_probs(load_model(tmp_path / "exported")[1]), wanted, atol=2e-5)
+    # A new run begins from the same sum where it keeps its parameters in float32.
+    parts = build(_config(tmp_path / "run"))
+    parts.close()
+    np.testing.assert_allclose(log_probs(parts.state.params), wanted, atol=2e-5)
+    warning = f"the adapters of {outcome.folder.path} are rounded"
+    assert warning not in capsys.readouterr().err
+    export.main([f"run={outcome.folder.path}", f"to={tmp_path / 'halves'}", "dtype=bfloat16"])
+    build(_config(tmp_path / "run", param_dtype="bfloat16", compute_dtype="bfloat16")).close()
+    assert capsys.readouterr().err.count(warning) == 2
+    assert np.abs(log_probs(load_model(tmp_path / "halves")[1]) - wanted).max() > 100 * 2e-5
 
 
 @pytest.mark.slow
