@@ -2,6 +2,9 @@
 
 python -m experiments.plan preset=paper,sokoban,grpo,qwen2.5-3b devices=8 mesh.fsdp=8
 python -m experiments.plan preset=paper,sokoban,ppo,qwen2.5-7b devices=16 mesh.fsdp=8 mesh.tensor=2 prompt_tokens=1024
+python -m experiments.plan preset=paper,sokoban,grpo,qwen2.5-3b prompt_tokens=768 observation_tokens=256
+
+There is no tokenizer here: say how long the messages are. ``python -m experiments.train`` measures them itself.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from ragen_jax.training.policies import critic_network, network
 OWN = {
     "devices": "devices of the mesh (default 1); they need not be here",
     "prompt_tokens": "padded tokens of a first prompt (default 512)",
+    "observation_tokens": "padded tokens of a later observation (default rollout.observation_bucket)",
     "json": "print one JSON object instead of the table",
 }
 
@@ -30,7 +34,10 @@ def main(argv: Sequence[str]) -> None:
     parsed = parse(argv, default_presets=("paper", "sokoban", "grpo", "qwen2.5-3b"), own=OWN)
     devices = whole_number(parsed.rest, "devices", default=1, least=1)
     prompt_tokens = whole_number(parsed.rest, "prompt_tokens", default=512, least=1)
-    result = plan(parsed.config, devices=devices, prompt_tokens=prompt_tokens)
+    observation_tokens = whole_number(
+        parsed.rest, "observation_tokens", default=parsed.config.rollout.observation_bucket, least=1
+    )
+    result = plan(parsed.config, devices=devices, prompt_tokens=prompt_tokens, observation_tokens=observation_tokens)
     if "json" in parsed.rest:
         parts = [{"phase": part.phase, "name": part.name, "bytes": part.size} for part in result.parts]
         sys.stdout.write(json.dumps({"parts": parts, "peak_bytes": result.peak}) + "\n")
@@ -38,7 +45,7 @@ def main(argv: Sequence[str]) -> None:
         sys.stdout.write("\n".join(result.table()) + "\n")
 
 
-def plan(config: Config, *, devices: int, prompt_tokens: int) -> MemoryPlan:
+def plan(config: Config, *, devices: int, prompt_tokens: int, observation_tokens: int) -> MemoryPlan:
     """The plan of a configuration on so many devices.
 
     Raises:
@@ -51,6 +58,7 @@ def plan(config: Config, *, devices: int, prompt_tokens: int) -> MemoryPlan:
         model,
         critic_network(config, model),
         prompt_tokens=prompt_tokens,
+        observation_tokens=observation_tokens,
         max_turns=env_config(config.env.name, **config.env.options).max_turns,
         mesh=described_mesh(data=data, fsdp=config.mesh.fsdp, tensor=config.mesh.tensor),
     )

@@ -387,7 +387,8 @@ class Config:
       folder: run folder; "" makes a name under ``runs/``.
       resume: run folder to continue; "" starts anew.
       micro_groups: groups per gradient call; bounds memory. 0 = as many as the memory of the devices allows, where they
-        say what they have, else one for each device. With fewer groups than devices these share the rows of a group.
+        say what they have; else the fewest that give every device whole groups, or all of the optimiser's batch where
+        there are too few. With fewer groups than devices these share the rows of a group.
       preset: names of the presets that made this config, for the record.
     """
 

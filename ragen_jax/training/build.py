@@ -35,13 +35,9 @@ from ragen_jax.rollout.episodes import Rollout
 from ragen_jax.rollout.policy import Policy
 from ragen_jax.rollout.prompting import ChatFormat
 from ragen_jax.sampling.sampler import Sampler, SamplerConfig
-from ragen_jax.training.memory_plan import (
-    MemoryPlan,
-    check_memory,
-    device_memory,
-    memory_plan,
-    micro_group_choices,
-)
+from ragen_jax.training.batch_parts import default_micro_groups, micro_group_choices, validation_chunk
+from ragen_jax.training.lengths import Lengths, measured_lengths
+from ragen_jax.training.memory_plan import MemoryPlan, check_memory, device_memory, memory_plan
 from ragen_jax.training.origin import continued
 from ragen_jax.training.policies import (
     chat_format,
@@ -76,6 +72,7 @@ class Components:
       critic: critic network, or None.
       scoring: settings that sampler, scorer and update share.
       prepare: settings of advantages and masks.
+      observation_room: tokens that a sampler sets aside for each observation.
       pool: training environments.
       validation_pool: validation environments, as many groups as one chunk of the validation set.
       validation_seeds: distinct validation prompts.
@@ -94,6 +91,7 @@ class Components:
     critic: ModelConfig | None
     scoring: ScoreConfig
     prepare: PrepareConfig
+    observation_room: int
     pool: EnvPool
     validation_pool: EnvPool
     validation_seeds: DistinctSeeds
@@ -123,7 +121,7 @@ class Components:
             stop_ids=self.chat.tokenizer.stop_ids,
             max_new_tokens=rollout.max_new_tokens,
             dtype=self.config.model.compute_dtype,
-            observation_room=rollout.observation_bucket,
+            observation_room=self.observation_room,
             **drawn,
         )
         return Sampler(params=params, config=self.model, settings=settings, mesh=self.mesh, version=version)
@@ -180,7 +178,8 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
     model = network(config)
     check_fit(config, chat, model)
     critic = critic_network(config, model)
-    config = _fitted(config, chat, model, critic, mesh)
+    lengths = measured_lengths(config, chat)
+    config = _fitted(config, lengths, model, critic, mesh)
     scoring = ScoreConfig(
         vocab_size=chat.tokenizer.vocab_size,
         temperature=config.rollout.temperature,
@@ -208,9 +207,13 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
         critic=critic,
         scoring=scoring,
         prepare=_prepare_config(config, max_turns=pool.config.max_turns),
+        observation_room=lengths.observation_tokens,
         pool=pool,
         validation_pool=_pool(
-            config, split="validation", groups=_validation_chunk(config, mesh), group_size=config.validation.samples
+            config,
+            split="validation",
+            groups=validation_chunk(config, shards=row_shards(mesh)),
+            group_size=config.validation.samples,
         ),
         validation_seeds=distinct_seeds(
             lambda: make_env(config.env.name, **validation_config),
@@ -226,35 +229,33 @@ def build(config: Config, *, say: Callable[[str], None] = logger.info) -> Compon
     )
 
 
-def _fitted(config: Config, chat: ChatFormat, model: ModelConfig, critic: ModelConfig | None, mesh: Mesh) -> Config:
+def _fitted(config: Config, lengths: Lengths, model: ModelConfig, critic: ModelConfig | None, mesh: Mesh) -> Config:
     """The configuration with ``micro_groups`` settled; a run that the devices cannot hold is refused.
 
     Raises:
       ValueError: the memory does not suffice.
     """
-    sizes = micro_group_choices(config, shards=row_shards(mesh))
-    choices = [dataclasses.replace(config, micro_groups=size) for size in sizes]
-    limit = device_memory(mesh)
+    shards, limit = row_shards(mesh), device_memory(mesh)
     if not limit:
-        return choices[-1]
-    env = make_env(config.env.name, **dict(config.env.options))
-    prompt = chat.first_prompt(env.instructions(), env.reset(config.env.train_seed).text)
-    env.close()
-    bucket = config.rollout.prompt_bucket
+        return dataclasses.replace(config, micro_groups=default_micro_groups(config, shards=shards))
+    sizes = micro_group_choices(config, shards=shards)
+    choices = [dataclasses.replace(config, micro_groups=size) for size in sizes]
 
     def plan(choice: Config) -> MemoryPlan:
         return memory_plan(
             choice,
             model,
             critic,
-            prompt_tokens=-(-len(prompt) // bucket) * bucket,
-            max_turns=env.config.max_turns,
+            prompt_tokens=lengths.prompt_tokens,
+            observation_tokens=lengths.observation_tokens,
+            max_turns=env_config(config.env.name, **config.env.options).max_turns,
             mesh=mesh,
         )
 
-    fits = [choice for choice in choices if plan(choice).peak <= limit]
+    plans = [plan(choice) for choice in choices]
+    fits = [choice for choice, needs in zip(choices, plans, strict=True) if needs.peak <= limit]
     if not fits:
-        check_memory(plan(choices[-1]), limit)
+        check_memory(min(plans, key=lambda needs: needs.peak), limit)
     return fits[0]
 
 
@@ -275,19 +276,6 @@ def _pool(config: Config, *, split: str, groups: int, group_size: int) -> EnvPoo
         workers=config.env.workers,
         step_timeout_s=config.env.step_timeout_s,
     )
-
-
-def _validation_chunk(config: Config, mesh: Mesh) -> int:
-    """Prompts validated at once: they divide all prompts and the devices, with no more rows than a training step."""
-    rows, prompts = config.rollout.prompts * config.rollout.group_size, config.validation.prompts
-    shards = row_shards(mesh)
-    largest = min(max(rows // config.validation.samples, shards), prompts)
-    chunks = [n for n in range(shards, largest + 1, shards) if prompts % n == 0]
-    if not chunks:
-        raise ValueError(
-            f"validation.prompts={prompts} does not divide over mesh data x fsdp = {shards}; use a multiple of {shards}"
-        )
-    return chunks[-1]
 
 
 def _optimizers(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
+from typing import TypedDict
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +26,7 @@ from ragen_jax.models.sharding import AXES, group_parts, row_shards, shardings
 from ragen_jax.models.transformer import init_params
 from ragen_jax.models.value_head import init_critic
 from ragen_jax.sampling.sampler import row_capacity
+from ragen_jax.training.batch_parts import default_micro_groups, validation_chunk
 from ragen_jax.training.policies import has_reference, with_new_adapters
 from ragen_jax.types import Params
 
@@ -36,8 +38,8 @@ class Part:
     """One line of a plan.
 
     Attributes:
-      phase: "resident", "sampling", "cross-scoring", "probe", "gradients" or "optimiser"; phases follow one another,
-        resident parts stay.
+      phase: "resident", "sampling", "cross-scoring", "scoring", "probe", "gradients", "optimiser", "validation
+        sampling" or "validation cross-scoring"; phases follow one another, resident parts stay.
       name: what it is.
       size: bytes on each device.
     """
@@ -65,8 +67,8 @@ class MemoryPlan:
 
     def table(self) -> list[str]:
         """The plan as lines of text, GiB on each device."""
-        lines = [f"{part.phase:<14}{part.name:<42}{part.size / GIB:>9.2f} GiB" for part in self.parts if part.size]
-        return [*lines, f"{'peak':<14}{'resident and the largest phase':<42}{self.peak / GIB:>9.2f} GiB"]
+        lines = [f"{part.phase:<26}{part.name:<56}{part.size / GIB:>9.2f} GiB" for part in self.parts if part.size]
+        return [*lines, f"{'peak':<26}{'resident and the largest phase':<56}{self.peak / GIB:>9.2f} GiB"]
 
 
 def memory_plan(
@@ -75,6 +77,7 @@ def memory_plan(
     critic: ModelConfig | None,
     *,
     prompt_tokens: int,
+    observation_tokens: int,
     max_turns: int,
     mesh: Mesh | AbstractMesh,
 ) -> MemoryPlan:
@@ -85,6 +88,7 @@ def memory_plan(
       model: shapes of the policy.
       critic: shapes of the critic, or None.
       prompt_tokens: Lx, padded tokens of a first prompt.
+      observation_tokens: padded tokens of a later observation.
       max_turns: turns of an episode.
       mesh: devices, real or only described.
     """
@@ -101,40 +105,45 @@ def memory_plan(
         parts.append(Part("resident", "parameters of the frozen scorer", policy.parameters))
     if config.rollout.max_staleness:
         parts.append(Part("resident", "parameters that the actor samples from", policy.parameters))
-    sizes = _Sizes(config, model, prompt_tokens=prompt_tokens, max_turns=max_turns, shards=shards)
+    sizes = _Sizes(
+        config,
+        model,
+        prompt_tokens=prompt_tokens,
+        observation_tokens=observation_tokens,
+        max_turns=max_turns,
+        shards=shards,
+    )
+    rollout, section = config.rollout, config.validation
+    parts += _sampling("sampling", sizes, prompts=rollout.prompts, samples=rollout.group_size)
+    parts += max(
+        (_cross_scoring("cross-scoring", sizes, **family) for family in _families(config, sizes)),
+        key=lambda family: sum(part.size for part in family),
+        default=[],
+    )
     parts += [
-        Part("sampling", "keys and values of prompts", sizes.cache(sizes.prompts, prompt_tokens)),
-        Part("sampling", "keys and values of rows", sizes.cache(sizes.rows, sizes.row_tokens)),
-        # The prompts are run before anything is drawn.
-        Part(
-            "sampling",
-            "logits and probabilities, or one layer of the prompts",
-            max(3 * 4 * sizes.rows * model.vocab_rows, sizes.prompt_layer(sizes.prompts, prompt_tokens)),
-        ),
-        *max(_cross_scoring(config, sizes), key=lambda family: sum(part.size for part in family)),
         Part("gradients", "gradient sums and one gradient", policy.trained * (4 + 4)),
         *_backward("gradients", sizes, groups=sizes.micro_groups, rows=sizes.micro_rows),
         Part("optimiser", "gradient, changes and the state before", policy.trained * 4 * 4),
     ]
     if config.probe.every:  # one prompt at a time, half a group in a backward pass, the same on every device
-        parts.append(Part("probe", "gradients by term and bucket", PARAMETER_BUFFERS * policy.parameters))
-        parts += _backward("probe", sizes, groups=1, rows=config.rollout.group_size // 2)
+        parts.append(Part("probe", "gradients by term and bucket, float32", PARAMETER_BUFFERS * policy.entries * 4))
+        parts += _backward("probe", sizes, groups=1, rows=rollout.group_size // 2)
     if critic is not None:
         parts.append(Part("gradients", "critic: gradient sums and one gradient", network.trained * (4 + 4)))
         parts.append(Part("optimiser", "critic: gradient, changes and the state before", network.trained * 4 * 4))
+    # Every run ends with a validation.
+    chunk = validation_chunk(config, shards=shards)
+    parts += _sampling("validation sampling", sizes, prompts=chunk, samples=section.samples)
+    if section.collapse_samples:
+        parts += _cross_scoring(
+            "validation cross-scoring",
+            sizes,
+            contexts=section.prompts,
+            group=section.collapse_samples,
+            length=prompt_tokens,
+            sampled=False,
+        )
     return MemoryPlan(tuple(parts))
-
-
-def micro_group_choices(config: Config, *, shards: int) -> list[int]:
-    """What ``micro_groups`` may be, largest first: what the config says, or for 0 what divides the optimiser batch.
-
-    Where there are enough groups every device gets whole ones: of a group that is split each device runs the prompt.
-    """
-    if config.micro_groups:
-        return [config.micro_groups]
-    batch = config.algorithm.minibatch_groups or config.rollout.prompts
-    whole = [size for size in range(batch, 0, -1) if batch % size == 0 and size % shards == 0]
-    return whole or [batch]
 
 
 def device_memory(mesh: Mesh) -> int:
@@ -163,7 +172,8 @@ class _Network:
     def __init__(self, init: Callable[[], Params], width: int, mesh: Mesh | AbstractMesh) -> None:
         shapes = jax.eval_shape(init)
         self.trained = _entries(trainable(shapes), mesh)
-        self.parameters = _entries(shapes, mesh) * width
+        self.entries = _entries(shapes, mesh)
+        self.parameters = self.entries * width
 
 
 def _entries(shapes: Params, mesh: Mesh | AbstractMesh) -> int:
@@ -178,20 +188,28 @@ def _entries(shapes: Params, mesh: Mesh | AbstractMesh) -> int:
 class _Sizes:
     """Shapes of one step on each device."""
 
-    def __init__(self, config: Config, model: ModelConfig, *, prompt_tokens: int, max_turns: int, shards: int) -> None:
+    def __init__(
+        self,
+        config: Config,
+        model: ModelConfig,
+        *,
+        prompt_tokens: int,
+        observation_tokens: int,
+        max_turns: int,
+        shards: int,
+    ) -> None:
         rollout = config.rollout
         self.shards = shards
+        self.longest, self.chunk = rollout.max_new_tokens, config.collapse.reasonings_per_chunk
         self.model, self.itemsize = model, jnp.dtype(config.model.compute_dtype).itemsize
         self.prompt_tokens = prompt_tokens
-        self.prompts = -(-rollout.prompts // shards)
-        self.rows = self.prompts * rollout.group_size
         self.row_tokens = row_capacity(
             max_turns=max_turns,
             max_new_tokens=rollout.max_new_tokens,
-            observation_room=rollout.observation_bucket,
+            observation_room=observation_tokens,
             max_context=rollout.max_context,
         )
-        micro = micro_group_choices(config, shards=shards)[-1]
+        micro = default_micro_groups(config, shards=shards)
         parts = group_parts(micro, group_size=rollout.group_size, shards=shards)
         self.micro_groups = micro * parts // shards  # or parts of groups
         self.micro_rows = self.micro_groups * rollout.group_size // parts
@@ -215,8 +233,13 @@ class _Sizes:
         return tokens * width * self.itemsize
 
     def prompt_layer(self, prompts: int, length: int) -> int:
-        """One layer of the forward pass over prompts or contexts."""
-        return self.layer(prompts * length) + self.scores(prompts, length, keys=length, copies=2)
+        """One layer of the forward pass over prompts or contexts: its attention, then its MLP."""
+        model = self.model
+        stream, heads = 2 * model.width, 2 * (model.heads + 2 * model.kv_heads) * model.head_dim
+        attention, mlp = (
+            prompts * length * width * self.itemsize for width in (stream + heads, stream + 3 * model.mlp_width)
+        )
+        return max(attention + self.scores(prompts, length, keys=length, copies=2), mlp)
 
     def kept_activations(self, groups: int, rows: int) -> int:
         """Inputs of every layer, and keys and values of the prompts with their gradients."""
@@ -242,38 +265,78 @@ def _resident(config: Config, name: str, network: _Network) -> list[Part]:
     return parts
 
 
-def _cross_scoring(config: Config, sizes: _Sizes) -> Iterator[list[Part]]:
-    """What the families of pairs need: first prompts, and contexts that are as long as a trajectory."""
+def _sampling(phase: str, sizes: _Sizes, *, prompts: int, samples: int) -> list[Part]:
+    """What a session of so many prompts and samples of each holds."""
+    of_device = -(-prompts // sizes.shards)
+    rows, length = of_device * samples, sizes.prompt_tokens
+    return [
+        Part(phase, "keys and values of prompts", sizes.cache(of_device, length)),
+        Part(phase, "keys and values of rows", sizes.cache(rows, sizes.row_tokens)),
+        # The prompts are run before anything is drawn.
+        Part(
+            phase,
+            "logits and probabilities, or one layer of the prompts",
+            max(3 * 4 * rows * sizes.model.vocab_rows, sizes.prompt_layer(of_device, length)),
+        ),
+    ]
+
+
+class _Family(TypedDict):
+    """Contexts, reasonings of each, tokens of a context; whether each prompt reads only some contexts."""
+
+    contexts: int
+    group: int
+    length: int
+    sampled: bool
+
+
+def _families(config: Config, sizes: _Sizes) -> Iterator[_Family]:
+    """Pairs that a step may cross-score: first prompts, and contexts that are as long as a trajectory."""
     rollout, section = config.rollout, config.collapse
-    families = [(rollout.prompts, rollout.group_size, sizes.prompt_tokens)]
-    if section.trajectory or section.turn_uniform:
-        families.append((section.trajectory_samples, 1, sizes.prompt_tokens + sizes.row_tokens))
-    chunk, longest = section.reasonings_per_chunk, rollout.max_new_tokens
-    for contexts, group, length in families:
-        piece = pieces(reasonings=contexts * group, longest=longest, chunk=chunk)
-        together = contexts_together(-(-contexts // sizes.shards), length=length, longest=longest, chunk=chunk)
-        rows, tokens = piece.items * piece.rows, piece.items * piece.rows * piece.width
-        activations = sizes.layer(tokens) + sizes.scores(rows, piece.width, keys=length + piece.width, copies=2)
-        yield [
-            # All contexts, and those of a chunk once more.
-            Part("cross-scoring", "keys and values of contexts", sizes.cache(contexts + piece.items, length)),
-            Part(
-                "cross-scoring",
-                "one layer of the contexts, or of a chunk and its logits",
-                max(sizes.prompt_layer(together, length), activations + sizes.logits(tokens, copies=1)),
-            ),
-        ]
+    first = sizes.prompt_tokens
+    if section.every:
+        group = section.rollouts or rollout.group_size
+        yield _Family(
+            contexts=rollout.prompts, group=group, length=first, sampled=0 < section.columns < rollout.prompts
+        )
+    if section.every and (section.trajectory or section.turn_uniform):
+        yield _Family(
+            contexts=section.trajectory_samples,
+            group=1,
+            length=first + sizes.row_tokens,
+            sampled=0 < section.columns < section.trajectory_samples,
+        )
+    if config.probe.every and config.probe.mi_columns:
+        yield _Family(contexts=config.probe.mi_columns, group=rollout.group_size, length=first, sampled=False)
+
+
+def _cross_scoring(phase: str, sizes: _Sizes, *, contexts: int, group: int, length: int, sampled: bool) -> list[Part]:
+    """What the program of a family of pairs holds (see ``_Family``)."""
+    chunk, longest = sizes.chunk, sizes.longest
+    piece = pieces(reasonings=contexts * group, longest=longest, chunk=chunk, sampled=sampled)
+    together = contexts_together(-(-contexts // sizes.shards), length=length, longest=longest, chunk=chunk)
+    rows, tokens = piece.items * piece.rows, piece.items * piece.rows * piece.width
+    activations = sizes.layer(tokens) + sizes.scores(rows, piece.width, keys=length + piece.width, copies=2)
+    return [
+        # All contexts, and those of a chunk once more.
+        Part(phase, "keys and values of contexts", sizes.cache(contexts + piece.items, length)),
+        Part(
+            phase,
+            "one layer of the contexts, or of a chunk and its logits",
+            max(sizes.prompt_layer(together, length), activations + sizes.logits(tokens, copies=1)),
+        ),
+    ]
 
 
 def _backward(phase: str, sizes: _Sizes, *, groups: int, rows: int) -> list[Part]:
     """What a backward pass over so many prompts and rows holds."""
     return [
         Part(phase, "activations kept for the backward pass", sizes.kept_activations(groups, rows)),
-        # The head and a layer are not at work at the same time.
+        # The head and a layer are not at work at the same time. The head holds logits and their gradient.
         Part(
             phase,
             "one layer, or the logits of a chunk, and back",
-            max(sizes.layer_activations(groups, rows), sizes.logits(rows * sizes.row_tokens, copies=1)),
+            max(sizes.layer_activations(groups, rows), sizes.logits(rows * sizes.row_tokens, copies=2)),
         ),
     ]
 

@@ -21,10 +21,12 @@ from ragen_jax.learner.score import ScoreConfig
 from ragen_jax.learner.state import build_state
 from ragen_jax.learner.update import UpdateConfig, build_update
 from ragen_jax.models.config import ModelConfig
+from ragen_jax.models.lora import with_adapters
 from ragen_jax.models.sharding import make_mesh
 from ragen_jax.models.transformer import init_params
 from ragen_jax.sampling.sampler import Sampler, SamplerConfig, prefill
 from ragen_jax.training import build as build_module
+from ragen_jax.training.batch_parts import default_micro_groups, micro_group_choices, validation_chunk
 from ragen_jax.training.memory_plan import (
     MemoryPlan,
     Part,
@@ -33,6 +35,7 @@ from ragen_jax.training.memory_plan import (
     device_memory,
     memory_plan,
 )
+from ragen_jax.training.policies import in_dtype, with_new_adapters
 from ragen_jax.types import LearnerBatch, ReasoningPairs
 
 BASE: dict[str, Any] = {
@@ -57,13 +60,26 @@ def _config(*, tokens: int, dtype: str, micro_groups: int, **rollout: int) -> Co
     )
 
 
+def _plan(config: Config, model: ModelConfig, *, prompt_tokens: int, critic: ModelConfig | None = None) -> MemoryPlan:
+    """The plan of episodes of one turn on one device."""
+    return memory_plan(
+        config,
+        model,
+        critic,
+        prompt_tokens=prompt_tokens,
+        observation_tokens=16,
+        max_turns=1,
+        mesh=make_mesh(data=1),
+    )
+
+
 def _compiled(model: ModelConfig, config: Config, *, prompt: int, tokens: int) -> Any:
     """The compiler's memory figures of the update on one device."""
     dtype = config.model.param_dtype
     optimizer = adam(lr=1e-4, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, grad_clip=1.0, warmup_updates=0)
     optimizer = optimizer if dtype == "float32" else with_master(optimizer)
     mesh = make_mesh(data=1)
-    params = jax.tree.map(lambda leaf: leaf.astype(dtype), init_params(model, jax.random.key(0)))
+    params = with_new_adapters(in_dtype(init_params(model, jax.random.key(0)), config), config)
     state = build_state(params, None, optimizer, None, mesh=mesh)
     settings = UpdateConfig(
         model=model,
@@ -111,11 +127,25 @@ def test_the_plan_is_near_the_compilers_figures(
 ) -> None:
     model = ModelConfig(**BASE | shape)
     config = _config(tokens=tokens, dtype=dtype, micro_groups=micro_groups, prompts=4, group_size=16)
-    plan = memory_plan(config, model, None, prompt_tokens=prompt, max_turns=1, mesh=make_mesh(data=1))
+    plan = memory_plan(
+        config, model, None, prompt_tokens=prompt, observation_tokens=16, max_turns=1, mesh=make_mesh(data=1)
+    )
     found = _compiled(model, config, prompt=prompt, tokens=tokens)
     assert plan.phase("resident") == pytest.approx(found.argument_size_in_bytes, rel=0.06)  # the batch is small
     peak = plan.phase("resident") + max(plan.phase("gradients"), plan.phase("optimiser"))
     assert 0.65 < peak / (found.argument_size_in_bytes + found.temp_size_in_bytes) < 1.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tokens", [64, 200])
+def test_the_plan_knows_the_logits_of_short_rows_under_a_large_vocabulary(tokens: int) -> None:
+    """With adapters hardly anything but the head is large: one array of the vocabulary's size more or less shows."""
+    config = _config(tokens=tokens, dtype="float32", micro_groups=1, prompts=4, group_size=16)
+    config = dataclasses.replace(config, model=dataclasses.replace(config.model, lora_rank=8))
+    model = with_adapters(ModelConfig(**BASE | {"vocab_rows": 64_000}), rank=8, alpha=16.0)
+    plan = _plan(config, model, prompt_tokens=64)
+    found = _compiled(model, config, prompt=64, tokens=tokens)
+    assert 0.9 < plan.phase("gradients") / found.temp_size_in_bytes < 1.3
 
 
 def _long_pairs(contexts: int, group: int, *, prompt: int, reasoning: int) -> ReasoningPairs:
@@ -129,17 +159,9 @@ def _long_pairs(contexts: int, group: int, *, prompt: int, reasoning: int) -> Re
     )
 
 
-@pytest.mark.parametrize(("contexts", "group", "prompt"), [(8, 4, 1024), (64, 1, 1536)], ids=["first", "trajectory"])
-def test_the_plan_is_near_the_compilers_figure_of_cross_scoring(contexts: int, group: int, prompt: int) -> None:
-    model, reasoning = ModelConfig(**BASE), 64
-    config = _config(tokens=reasoning, dtype="float32", micro_groups=1, prompts=8, group_size=4)
-    section = dataclasses.replace(config.collapse, trajectory=contexts == 64, trajectory_samples=64)
-    config = dataclasses.replace(config, collapse=section)
-    first = prompt - reasoning * (contexts == 64)  # the context of a trajectory holds its responses
-    plan = memory_plan(config, model, None, prompt_tokens=first, max_turns=1, mesh=make_mesh(data=1))
-    work = plan_work(
-        _long_pairs(contexts, group, prompt=prompt, reasoning=reasoning), chunk=section.reasonings_per_chunk
-    )
+def _scoring_bytes(model: ModelConfig, pairs: ReasoningPairs, *, chunk: int, columns: np.ndarray | None = None) -> int:
+    """The compiler's figure of cross-scoring."""
+    work = plan_work(pairs, chunk=chunk, columns=columns)
     program = _score_items.lower(
         jax.eval_shape(lambda: init_params(model, jax.random.key(0))),
         model,
@@ -149,18 +171,74 @@ def test_the_plan_is_near_the_compilers_figure_of_cross_scoring(contexts: int, g
         work.contexts_at_once,
         mesh=make_mesh(data=1),
     )
-    found = program.compile().memory_analysis().temp_size_in_bytes
+    return int(program.compile().memory_analysis().temp_size_in_bytes)
+
+
+@pytest.mark.parametrize(("contexts", "group", "prompt"), [(8, 4, 1024), (64, 1, 1536)], ids=["first", "trajectory"])
+def test_the_plan_is_near_the_compilers_figure_of_cross_scoring(contexts: int, group: int, prompt: int) -> None:
+    model, reasoning = ModelConfig(**BASE), 64
+    config = _config(tokens=reasoning, dtype="float32", micro_groups=1, prompts=8, group_size=4)
+    section = dataclasses.replace(config.collapse, trajectory=contexts == 64, trajectory_samples=64)
+    config = dataclasses.replace(config, collapse=section)
+    first = prompt - reasoning * (contexts == 64)  # the context of a trajectory holds its responses
+    plan = _plan(config, model, prompt_tokens=first)
+    pairs = _long_pairs(contexts, group, prompt=prompt, reasoning=reasoning)
+    found = _scoring_bytes(model, pairs, chunk=section.reasonings_per_chunk)
     assert 0.9 < plan.phase("cross-scoring") / found < 1.5
+
+
+def test_the_plan_is_near_the_compilers_figure_of_sampled_columns() -> None:
+    model, reasoning, prompt = ModelConfig(**BASE), 64, 256
+    config = _config(tokens=reasoning, dtype="float32", micro_groups=1, prompts=8, group_size=16)
+    config = dataclasses.replace(config, collapse=dataclasses.replace(config.collapse, columns=4))
+    columns = (np.arange(8)[:, None] + np.arange(4)).astype(np.int32) % 8
+    pairs = _long_pairs(8, 16, prompt=prompt, reasoning=reasoning)
+    found = _scoring_bytes(model, pairs, chunk=config.collapse.reasonings_per_chunk, columns=columns)
+    assert 0.9 < _plan(config, model, prompt_tokens=prompt).phase("cross-scoring") / found < 1.5
+
+
+def test_only_what_is_scored_is_planned() -> None:
+    model = ModelConfig(**BASE)
+    config = _config(tokens=64, dtype="float32", micro_groups=1, prompts=8, group_size=4)
+    never = dataclasses.replace(config, collapse=dataclasses.replace(config.collapse, every=0))
+    assert _plan(never, model, prompt_tokens=64).phase("cross-scoring") == 0
+    probe = dataclasses.replace(config.probe, every=2, mi_columns=4)
+    probed = _plan(dataclasses.replace(never, probe=probe), model, prompt_tokens=64).phase("cross-scoring")
+    assert 0 < probed < _plan(config, model, prompt_tokens=64).phase("cross-scoring")
+
+
+def _prefill_bytes(model: ModelConfig, prompts: int, length: int, *, samples: int, capacity: int) -> int:
+    """The compiler's figure of the first program of a session."""
+    params = jax.eval_shape(lambda: init_params(model, jax.random.key(0)))
+    tokens, mask = (jax.ShapeDtypeStruct((prompts, length), kind) for kind in (jnp.int32, jnp.bool_))
+    found = prefill.lower(params, model, tokens, mask, "float32", samples, capacity).compile().memory_analysis()
+    return int(found.temp_size_in_bytes + found.output_size_in_bytes)
 
 
 def test_the_plan_is_near_the_compilers_figure_of_the_prompts_of_the_sampler() -> None:
     model, prompts, length = ModelConfig(**BASE), 8, 1024
     config = _config(tokens=64, dtype="float32", micro_groups=1, prompts=prompts, group_size=16)
-    plan = memory_plan(config, model, None, prompt_tokens=length, max_turns=1, mesh=make_mesh(data=1))
-    params = jax.eval_shape(lambda: init_params(model, jax.random.key(0)))
-    tokens, mask = (jax.ShapeDtypeStruct((prompts, length), kind) for kind in (jnp.int32, jnp.bool_))
-    found = prefill.lower(params, model, tokens, mask, "float32", 16, 64).compile().memory_analysis()
-    assert 0.9 < plan.phase("sampling") / (found.temp_size_in_bytes + found.output_size_in_bytes) < 1.5
+    found = _prefill_bytes(model, prompts, length, samples=16, capacity=64)
+    assert 0.9 < _plan(config, model, prompt_tokens=length).phase("sampling") / found < 1.5
+
+
+def test_a_validation_has_phases_of_its_own() -> None:
+    """A sample of each of 128 prompts is as many rows as 16 of each of 8, but far more prompts."""
+    model, length = ModelConfig(**BASE), 512
+    config = _config(tokens=64, dtype="float32", micro_groups=1, prompts=8, group_size=16)
+    section = dataclasses.replace(config.validation, prompts=256, samples=1, collapse_samples=1)
+    config = dataclasses.replace(config, validation=section)
+    plan = _plan(config, model, prompt_tokens=length)
+    chunk = validation_chunk(config, shards=1)
+    assert chunk == 128
+    sampling = _prefill_bytes(model, chunk, length, samples=1, capacity=64)
+    assert 0.9 < plan.phase("validation sampling") / sampling < 1.5
+    pairs = _long_pairs(256, 1, prompt=length, reasoning=64)
+    scoring = _scoring_bytes(model, pairs, chunk=config.collapse.reasonings_per_chunk)
+    assert 0.9 < plan.phase("validation cross-scoring") / scoring < 1.5
+    assert plan.peak == plan.phase("resident") + plan.phase("validation sampling")
+    unscored = dataclasses.replace(config, validation=dataclasses.replace(section, collapse_samples=0))
+    assert _plan(unscored, model, prompt_tokens=length).phase("validation cross-scoring") == 0
 
 
 @pytest.mark.parametrize("max_context", [200, 50])
@@ -169,19 +247,19 @@ def test_the_rows_that_are_planned_are_those_that_a_session_begins_with(max_cont
     config = _config(tokens=20, dtype="float32", micro_groups=1, prompts=2, group_size=4)
     config = dataclasses.replace(config, rollout=dataclasses.replace(config.rollout, max_context=max_context))
     rollout, mesh = config.rollout, make_mesh(data=1)
-    plan = memory_plan(config, model, None, prompt_tokens=8, max_turns=3, mesh=mesh)
+    plan = memory_plan(config, model, None, prompt_tokens=8, observation_tokens=48, max_turns=3, mesh=mesh)
     settings = SamplerConfig(
         vocab_size=model.vocab_rows,
         stop_ids=(),
         max_new_tokens=rollout.max_new_tokens,
-        observation_room=rollout.observation_bucket,
+        observation_room=48,
     )
     sampler = Sampler(init_params(model, jax.random.key(0)), model, settings, mesh)
     prompts = np.ones((2, 8), np.int32)
     session = sampler.begin(prompts, prompts > 0, group_size=4, max_turns=3, max_context=rollout.max_context, seed=(0,))
     held = sum(leaf.nbytes for leaf in jax.tree.leaves((session._rows.keys, session._rows.values)))
     assert held == next(part.size for part in plan.parts if part.name == "keys and values of rows")
-    assert session._rows.capacity == min(max_context, 3 * 20 + 2 * rollout.observation_bucket)
+    assert session._rows.capacity == min(max_context, 3 * 20 + 2 * 48)
 
 
 def test_devices_share_the_rows_of_a_group_but_not_its_prompt() -> None:
@@ -192,7 +270,7 @@ def test_devices_share_the_rows_of_a_group_but_not_its_prompt() -> None:
         config = _config(tokens=tokens, dtype="float32", micro_groups=0, prompts=8, group_size=4)
         config = dataclasses.replace(config, algorithm=dataclasses.replace(config.algorithm, minibatch_groups=2))
         mesh = described_mesh(data=shards, fsdp=1, tensor=1)
-        plan = memory_plan(config, model, None, prompt_tokens=prompt, max_turns=1, mesh=mesh)
+        plan = memory_plan(config, model, None, prompt_tokens=prompt, observation_tokens=16, max_turns=1, mesh=mesh)
         return next(part.size for part in plan.parts if part.name == "activations kept for the backward pass")
 
     assert kept(8, tokens=4096, prompt=16) / kept(2, tokens=4096, prompt=16) == pytest.approx(1 / 4, rel=0.05)
@@ -208,6 +286,7 @@ def test_sharding_divides_what_is_sharded() -> None:
             model,
             None,
             prompt_tokens=64,
+            observation_tokens=16,
             max_turns=1,
             mesh=described_mesh(data=1, fsdp=fsdp, tensor=tensor),
         )
@@ -224,12 +303,16 @@ def test_sharding_divides_what_is_sharded() -> None:
 def test_what_a_run_keeps_shows_up() -> None:
     model = ModelConfig(**BASE)
     config = _config(tokens=64, dtype="bfloat16", micro_groups=1)
-    plan = memory_plan(config, model, model, prompt_tokens=64, max_turns=1, mesh=make_mesh(data=1))
+    plan = memory_plan(
+        config, model, model, prompt_tokens=64, observation_tokens=16, max_turns=1, mesh=make_mesh(data=1)
+    )
     names = [part.name for part in plan.parts]
     assert "policy: float32 master copy" in names and "critic: two moments" in names
     assert "first parameters (reference, scorer)" not in names
     with_kl = dataclasses.replace(config, algorithm=dataclasses.replace(config.algorithm, kl_coef=0.1))
-    kept = memory_plan(with_kl, model, None, prompt_tokens=64, max_turns=1, mesh=make_mesh(data=1))
+    kept = memory_plan(
+        with_kl, model, None, prompt_tokens=64, observation_tokens=16, max_turns=1, mesh=make_mesh(data=1)
+    )
     assert next(part for part in kept.parts if "reference" in part.name).size == model.parameter_count() * 2
 
 
@@ -237,13 +320,13 @@ def test_a_probed_run_keeps_a_reference_and_room_for_its_gradients() -> None:
     model = ModelConfig(**BASE)
     config = _config(tokens=64, dtype="float32", micro_groups=1)
     probed = dataclasses.replace(config, probe=dataclasses.replace(config.probe, every=10))
-    bare, plan = (
-        memory_plan(choice, model, None, prompt_tokens=64, max_turns=1, mesh=make_mesh(data=1))
-        for choice in (config, probed)
-    )
+    bare, plan = (_plan(choice, model, prompt_tokens=64) for choice in (config, probed))
     parameters = model.parameter_count() * 4
     assert plan.phase("resident") - bare.phase("resident") == parameters
     assert plan.phase("probe") > PARAMETER_BUFFERS * parameters
+    half = dataclasses.replace(probed.model, param_dtype="bfloat16", compute_dtype="bfloat16")
+    narrow = _plan(dataclasses.replace(probed, model=half), model, prompt_tokens=64)
+    assert narrow.phase("probe") > PARAMETER_BUFFERS * parameters  # the sums are float32 whatever the parameters are
     assert bare.phase("probe") == 0
     assert plan.peak == plan.phase("resident") + plan.phase("probe")  # more than any other phase of this network
 
@@ -256,10 +339,7 @@ def test_a_reference_and_a_scorer_of_its_own_are_two_copies(tmp_path: Path) -> N
         algorithm=dataclasses.replace(config.algorithm, kl_coef=0.1),
         collapse=dataclasses.replace(config.collapse, scorer=str(tmp_path)),
     )
-    bare, plan = (
-        memory_plan(choice, model, None, prompt_tokens=64, max_turns=1, mesh=make_mesh(data=1))
-        for choice in (config, scored)
-    )
+    bare, plan = (_plan(choice, model, prompt_tokens=64) for choice in (config, scored))
     assert plan.phase("resident") - bare.phase("resident") == 2 * model.parameter_count() * 4
 
 
@@ -287,6 +367,27 @@ def test_a_plan_that_does_not_fit_is_refused_with_its_table() -> None:
     check_memory(plan, 10 * 1024**3)
     with pytest.raises(ValueError, match=r"about 9\.0 GiB on each device, which has 8\.0 GiB(.|\n)*caches"):
         check_memory(plan, 8 * 1024**3)
+
+
+@pytest.mark.parametrize(
+    ("batch", "group", "shards", "choices", "default"),
+    [
+        (8, 16, 1, [8, 4, 2, 1], 1),
+        (8, 16, 2, [8, 4, 2, 1], 2),  # one group can be shared by two devices, but each would run its prompt
+        (8, 4, 8, [8, 4, 2], 8),
+        (2, 16, 8, [2, 1], 2),  # no whole groups for all
+        (6, 4, 4, [6, 3, 2, 1], 6),
+    ],
+)
+def test_whole_groups_stand_before_groups_that_are_split(
+    batch: int, group: int, shards: int, choices: list[int], default: int
+) -> None:
+    config = _config(tokens=8, dtype="float32", micro_groups=0, prompts=batch, group_size=group)
+    assert micro_group_choices(config, shards=shards) == choices
+    assert default_micro_groups(config, shards=shards) == default
+    fixed = dataclasses.replace(config, micro_groups=choices[-1])
+    assert micro_group_choices(fixed, shards=shards) == [choices[-1]]
+    assert default_micro_groups(fixed, shards=shards) == choices[-1]
 
 
 def _chosen(monkeypatch: pytest.MonkeyPatch, limit: int, **changes: Any) -> int:
@@ -322,6 +423,7 @@ def test_the_command_prints_a_plan_of_absent_devices(capsys: pytest.CaptureFixtu
     [
         (["devices=0"], "devices=0: use a whole number"),
         (["prompt_tokens=x"], "prompt_tokens=x"),
+        (["observation_tokens=0"], "observation_tokens=0: use a whole number"),
         (["devices=4", "mesh.fsdp=8"], "mesh.fsdp=8"),
     ],
 )
