@@ -16,17 +16,16 @@ import jax.numpy as jnp
 from jax.sharding import AbstractMesh, Mesh
 
 from ragen_jax.config.schema import Config
+from ragen_jax.core.scores import SCORES
 from ragen_jax.learner.cross_score import contexts_together, pieces
 from ragen_jax.learner.gradient_probe import PARAMETER_BUFFERS
 from ragen_jax.models.config import ModelConfig
-from ragen_jax.models.head import CHUNK
-from ragen_jax.models.layers import SCORES
 from ragen_jax.models.lora import trainable
-from ragen_jax.models.sharding import AXES, group_parts, row_shards, shardings
+from ragen_jax.models.sharding import AXES, row_shards, shardings
 from ragen_jax.models.transformer import init_params
 from ragen_jax.models.value_head import init_critic
-from ragen_jax.sampling.sampler import row_capacity
-from ragen_jax.training.batch_parts import default_micro_groups, validation_chunk
+from ragen_jax.training.activation_sizes import Sizes
+from ragen_jax.training.batch_parts import validation_chunk
 from ragen_jax.training.policies import has_reference, with_new_adapters
 from ragen_jax.types import Params
 
@@ -105,7 +104,7 @@ def memory_plan(
         parts.append(Part("resident", "parameters of the frozen scorer", policy.parameters))
     if config.rollout.max_staleness:
         parts.append(Part("resident", "parameters that the actor samples from", policy.parameters))
-    sizes = _Sizes(
+    sizes = Sizes(
         config,
         model,
         prompt_tokens=prompt_tokens,
@@ -120,6 +119,9 @@ def memory_plan(
         key=lambda family: sum(part.size for part in family),
         default=[],
     )
+    entropies = SCORES[config.filter.score].needs == "entropies"
+    if critic is not None or config.algorithm.kl_coef or config.probe.every or entropies:
+        parts += _scoring(sizes, groups=math.lcm(sizes.micro, shards) // shards)
     parts += [
         Part("gradients", "gradient sums and one gradient", policy.trained * (4 + 4)),
         *_backward("gradients", sizes, groups=sizes.micro_groups, rows=sizes.micro_rows),
@@ -185,76 +187,6 @@ def _entries(shapes: Params, mesh: Mesh | AbstractMesh) -> int:
     )
 
 
-class _Sizes:
-    """Shapes of one step on each device."""
-
-    def __init__(
-        self,
-        config: Config,
-        model: ModelConfig,
-        *,
-        prompt_tokens: int,
-        observation_tokens: int,
-        max_turns: int,
-        shards: int,
-    ) -> None:
-        rollout = config.rollout
-        self.shards = shards
-        self.longest, self.chunk = rollout.max_new_tokens, config.collapse.reasonings_per_chunk
-        self.model, self.itemsize = model, jnp.dtype(config.model.compute_dtype).itemsize
-        self.prompt_tokens = prompt_tokens
-        self.row_tokens = row_capacity(
-            max_turns=max_turns,
-            max_new_tokens=rollout.max_new_tokens,
-            observation_room=observation_tokens,
-            max_context=rollout.max_context,
-        )
-        micro = default_micro_groups(config, shards=shards)
-        parts = group_parts(micro, group_size=rollout.group_size, shards=shards)
-        self.micro_groups = micro * parts // shards  # or parts of groups
-        self.micro_rows = self.micro_groups * rollout.group_size // parts
-
-    def cache(self, rows: int, length: int) -> int:
-        """Keys and values."""
-        return 2 * self.model.layers * rows * length * self.model.kv_heads * self.model.head_dim * self.itemsize
-
-    def logits(self, tokens: int, *, copies: int) -> int:
-        """Float32 arrays over the vocabulary that are alive at once."""
-        return copies * 4 * min(tokens, CHUNK) * self.model.vocab_rows
-
-    def scores(self, rows: int, length: int, *, keys: int, copies: int) -> int:
-        """Float32 attention scores of one layer that are alive at once."""
-        return copies * 4 * min(rows * self.model.heads * length * keys, SCORES)
-
-    def layer(self, tokens: int) -> int:
-        """Activations inside one layer: norms, queries, keys, values, attention output and the gated MLP."""
-        model = self.model
-        width = 4 * model.width + 2 * (model.heads + 2 * model.kv_heads) * model.head_dim + 3 * model.mlp_width
-        return tokens * width * self.itemsize
-
-    def prompt_layer(self, prompts: int, length: int) -> int:
-        """One layer of the forward pass over prompts or contexts: its attention, then its MLP."""
-        model = self.model
-        stream, heads = 2 * model.width, 2 * (model.heads + 2 * model.kv_heads) * model.head_dim
-        attention, mlp = (
-            prompts * length * width * self.itemsize for width in (stream + heads, stream + 3 * model.mlp_width)
-        )
-        return max(attention + self.scores(prompts, length, keys=length, copies=2), mlp)
-
-    def kept_activations(self, groups: int, rows: int) -> int:
-        """Inputs of every layer, and keys and values of the prompts with their gradients."""
-        tokens = rows * self.row_tokens + groups * self.prompt_tokens
-        kept = self.model.layers * tokens * self.model.width * self.itemsize
-        return kept + 2 * self.cache(groups, self.prompt_tokens)
-
-    def layer_activations(self, groups: int, rows: int) -> int:
-        """One layer computed again, with its gradients."""
-        tokens = rows * self.row_tokens + groups * self.prompt_tokens
-        of_rows = self.scores(rows, self.row_tokens, keys=self.prompt_tokens + self.row_tokens, copies=2)
-        of_prompts = self.scores(groups, self.prompt_tokens, keys=self.prompt_tokens, copies=3)
-        return 2 * self.layer(tokens) + max(of_rows, of_prompts)
-
-
 def _resident(config: Config, name: str, network: _Network) -> list[Part]:
     parts = [
         Part("resident", f"{name}: parameters", network.parameters),
@@ -265,7 +197,7 @@ def _resident(config: Config, name: str, network: _Network) -> list[Part]:
     return parts
 
 
-def _sampling(phase: str, sizes: _Sizes, *, prompts: int, samples: int) -> list[Part]:
+def _sampling(phase: str, sizes: Sizes, *, prompts: int, samples: int) -> list[Part]:
     """What a session of so many prompts and samples of each holds."""
     of_device = -(-prompts // sizes.shards)
     rows, length = of_device * samples, sizes.prompt_tokens
@@ -290,7 +222,7 @@ class _Family(TypedDict):
     sampled: bool
 
 
-def _families(config: Config, sizes: _Sizes) -> Iterator[_Family]:
+def _families(config: Config, sizes: Sizes) -> Iterator[_Family]:
     """Pairs that a step may cross-score: first prompts, and contexts that are as long as a trajectory."""
     rollout, section = config.rollout, config.collapse
     first = sizes.prompt_tokens
@@ -310,7 +242,7 @@ def _families(config: Config, sizes: _Sizes) -> Iterator[_Family]:
         yield _Family(contexts=config.probe.mi_columns, group=rollout.group_size, length=first, sampled=False)
 
 
-def _cross_scoring(phase: str, sizes: _Sizes, *, contexts: int, group: int, length: int, sampled: bool) -> list[Part]:
+def _cross_scoring(phase: str, sizes: Sizes, *, contexts: int, group: int, length: int, sampled: bool) -> list[Part]:
     """What the program of a family of pairs holds (see ``_Family``)."""
     chunk, longest = sizes.chunk, sizes.longest
     piece = pieces(reasonings=contexts * group, longest=longest, chunk=chunk, sampled=sampled)
@@ -328,7 +260,22 @@ def _cross_scoring(phase: str, sizes: _Sizes, *, contexts: int, group: int, leng
     ]
 
 
-def _backward(phase: str, sizes: _Sizes, *, groups: int, rows: int) -> list[Part]:
+def _scoring(sizes: Sizes, *, groups: int) -> list[Part]:
+    """What a forward pass over whole groups holds: log-probs of a reference, values of a critic, entropies."""
+    rows, length = groups * sizes.group_size, sizes.row_tokens
+    layer = sizes.forward_layer(rows, length, keys=sizes.prompt_tokens + length)
+    return [
+        Part("scoring", "keys and values of prompts", sizes.cache(groups, sizes.prompt_tokens)),
+        Part("scoring", "states of the last layer", rows * length * sizes.model.width * sizes.itemsize),
+        Part(
+            "scoring",
+            "one layer, or the logits of a chunk",
+            max(layer, sizes.logits(rows * length, copies=1), sizes.prompt_layer(groups, sizes.prompt_tokens)),
+        ),
+    ]
+
+
+def _backward(phase: str, sizes: Sizes, *, groups: int, rows: int) -> list[Part]:
     """What a backward pass over so many prompts and rows holds."""
     return [
         Part(phase, "activations kept for the backward pass", sizes.kept_activations(groups, rows)),

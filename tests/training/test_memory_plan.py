@@ -17,7 +17,7 @@ from ragen_jax.config import Config, compose
 from ragen_jax.learner.cross_score import _score_items, plan_work
 from ragen_jax.learner.gradient_probe import PARAMETER_BUFFERS
 from ragen_jax.learner.optimizer import adam, with_master
-from ragen_jax.learner.score import ScoreConfig
+from ragen_jax.learner.score import ScoreConfig, score
 from ragen_jax.learner.state import build_state
 from ragen_jax.learner.update import UpdateConfig, build_update
 from ragen_jax.models.config import ModelConfig
@@ -220,6 +220,24 @@ def test_the_plan_is_near_the_compilers_figure_of_the_prompts_of_the_sampler() -
     config = _config(tokens=64, dtype="float32", micro_groups=1, prompts=prompts, group_size=16)
     found = _prefill_bytes(model, prompts, length, samples=16, capacity=64)
     assert 0.9 < _plan(config, model, prompt_tokens=length).phase("sampling") / found < 1.5
+
+
+def test_whole_groups_are_scored_where_their_gradients_are_split() -> None:
+    """Two groups on four devices: half a group each in the update, a whole one each when values are scored."""
+    model, length, group, tokens = ModelConfig(**BASE), 64, 16, 128
+    config = _config(tokens=tokens, dtype="float32", micro_groups=2, prompts=4, group_size=group)
+    shapes = {"prompt_tokens": length, "observation_tokens": 16, "max_turns": 1}
+    plan = memory_plan(config, model, model, **shapes, mesh=described_mesh(data=4, fsdp=1, tensor=1))
+    assert plan.phase("scoring") == memory_plan(
+        dataclasses.replace(config, micro_groups=1), model, model, **shapes, mesh=make_mesh(data=1)
+    ).phase("scoring")
+    params = jax.eval_shape(lambda: init_params(model, jax.random.key(0)))
+    prompts, mask = (jax.ShapeDtypeStruct((1, length), kind) for kind in (jnp.int32, jnp.bool_))
+    rows = jax.ShapeDtypeStruct((1, group, tokens), jnp.int32)
+    settings = ScoreConfig(vocab_size=model.vocab_rows)
+    found = score.lower(params, model, settings, prompts, mask, rows, 1).compile().memory_analysis()
+    assert 0.8 < plan.phase("scoring") / found.temp_size_in_bytes < 1.5
+    assert _plan(config, model, prompt_tokens=length).phase("scoring") == 0
 
 
 def test_a_validation_has_phases_of_its_own() -> None:
