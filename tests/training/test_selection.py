@@ -119,7 +119,7 @@ def test_entropies_and_replays_are_made_only_when_asked_for(
 ):
     from ragen_jax.training import score_inputs as module
 
-    def never(*_: Any) -> Any:
+    def never(*_: Any, **__: Any) -> Any:
         raise AssertionError("not needed")
 
     monkeypatch.setattr(module, "row_entropies", never)
