@@ -176,6 +176,7 @@ class _Run:
         self.started = time.monotonic()
         self.called: float | None = called  # when the run was asked for; None once its first step is done
         self.seconds_before = 0.0
+        self.began = time.perf_counter()  # of the running step: the end of the one before, less validation and saving
         self.validated = -1  # step of the last validation
         self.produced: dict[int, tuple[float, SampledBatch]] = {}  # step -> seconds, and what they were spent on
         self.published: dict[int, Params] = {}  # version -> parameters that the actor may sample from
@@ -203,7 +204,7 @@ class _Run:
         )
         try:
             self._publish(actor)
-            reason = None
+            reason, self.began = None, time.perf_counter()
             while reason is None and self.step < config.steps and stop.requested is None:
                 reason = self._take_step(actor)
         finally:
@@ -234,7 +235,6 @@ class _Run:
         return summary
 
     def _take_step(self, actor: ActorThread) -> str | None:
-        began = time.perf_counter()
         rollout = actor.get().item
         rollout_seconds, sampled = self.produced.pop(self.step)
         if sampled.invalid_share > self.config.env.max_invalid_share:
@@ -248,7 +248,7 @@ class _Run:
         if result.probe_rows:
             json_lines.append_rows(self.folder.probe_file, ({"step": self.step} | row for row in result.probe_rows))
         self._publish(actor)
-        seconds = time.perf_counter() - began
+        seconds, self.began = time.perf_counter() - self.began, time.perf_counter()
         metrics |= {
             "rollout/attempts": float(sampled.attempts),
             "time/rollout_seconds": rollout_seconds,
@@ -308,7 +308,9 @@ class _Run:
         began = time.perf_counter()
         validation = validate_policy(self.parts, self.state.params, step=self.step)
         self.validated = self.step
-        return validation.metrics | {"time/validation_seconds": time.perf_counter() - began}
+        seconds = time.perf_counter() - began
+        self.began += seconds  # no part of a step
+        return validation.metrics | {"time/validation_seconds": seconds}
 
     def _log_rollouts(self, episodes: tuple[Episode, ...]) -> None:
         settings = self.config.checkpoint
@@ -320,6 +322,7 @@ class _Run:
     def _save(self) -> None:
         if self.checkpointer.latest() == self.step:
             return
+        began = time.perf_counter()
         meta = {
             "rules": self.rules.to_json(),
             "monitor": self.monitor.to_json(),
@@ -329,6 +332,7 @@ class _Run:
             "scorer": self.scorer,
         }
         self.checkpointer.save(self.step, self.state, meta)
+        self.began += time.perf_counter() - began  # no part of a step
 
     def _restore(self) -> None:
         step = self.checkpointer.latest()
