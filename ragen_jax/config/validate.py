@@ -28,6 +28,7 @@ _AT_LEAST = {
     "steps": 1,
     "seed": 0,
     "micro_groups": 0,
+    "checkpoint.rollouts_budget_mb": 0.001,
     "env.train_seed": 0,
     "env.workers": 1,
     "rollout.prompts": 1,
@@ -86,7 +87,6 @@ _ABOVE_ZERO = (
     "optim.critic_lr",
     "optim.eps",
     "optim.grad_clip",
-    "checkpoint.rollouts_budget_mb",
 )
 _SHARES = (
     "alarm.repeated_share",

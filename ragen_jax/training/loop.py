@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,8 @@ class _Run:
             budget_bytes=int(config.checkpoint.rollouts_budget_mb * 2**20),
             last_step=self.step if config.resume else None,
         )
+        if config.resume and self._keeps(self.step):
+            self.rollouts.trim()
 
     def loop(self, stop: StopSignal) -> str:
         """Train until a reason to end; returns it."""
@@ -242,7 +245,7 @@ class _Run:
         result = learn(self.parts, self.state, rollout)
         self.state, metrics = result.state, result.metrics
         if metrics.get("update/finite", 1.0) == 0:
-            self._give_up_on_batch(rollout)
+            self._give_up_on_batch(rollout, metrics)
         self.step += 1
         self._log_rollouts(rollout.unselected.info.episodes)
         if result.probe_rows:
@@ -283,9 +286,17 @@ class _Run:
             reason = f"{report.repeating}; newest checkpoint before it: step {self.checkpointer.latest() or 'none'}"
         if reason is not None:
             logger.warning("the run stops at step %d: %s", self.step, reason)
-        elif self.config.checkpoint.every and self.step % self.config.checkpoint.every == 0:
+        elif self._keeps(self.step):
             self._save()
+            self.rollouts.trim()
+        elif not self.config.checkpoint.every:
+            self.rollouts.trim()
         return reason
+
+    def _keeps(self, step: int) -> bool:
+        """Whether a checkpoint is made after a step that ends like any other."""
+        every = self.config.checkpoint.every
+        return every > 0 and step % every == 0
 
     def _produce(self, step: int, version: int) -> Rollout:
         """Called in the actor's thread."""
@@ -359,12 +370,16 @@ class _Run:
     def _seconds(self) -> float:
         return self.seconds_before + time.monotonic() - self.started
 
-    def _give_up_on_batch(self, rollout: Rollout) -> None:
+    def _give_up_on_batch(self, rollout: Rollout, metrics: dict[str, float]) -> None:
         path = self._write_batch("nonfinite", rollout)
         self._save()
+        remedy = "lower optim.lr"
+        if not math.isfinite(metrics.get("advantage/rms", 0.0)):
+            estimator = self.config.algorithm.advantage
+            remedy = f"the advantages were not: look at algorithm.advantage={estimator}, its rewards and its values"
         raise NonFiniteUpdateError(
             f"the loss or a gradient of an update of step {self.step + 1} is not finite; that update was not applied "
-            f"(any other of the step was), the batch is in {path}, the state is saved; lower optim.lr"
+            f"(any other of the step was), the batch is in {path}, the state is saved; {remedy}"
         )
 
     def _give_up_on_environment(self, rollout: Rollout, share: float) -> None:

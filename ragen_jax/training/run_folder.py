@@ -181,7 +181,11 @@ class RunFolder:
 
 
 class RolloutLog:
-    """``rollouts.jsonl``: a sample of rollouts that never takes more than its budget."""
+    """``rollouts.jsonl``: a sample of rollouts within a budget.
+
+    What a run drops it must not need again when it goes on from its last checkpoint, so rows are dropped behind a
+    checkpoint, not while they are appended: a resumed run then has the file of an uninterrupted one.
+    """
 
     def __init__(self, path: Path, *, budget_bytes: int, last_step: int | None = None) -> None:
         """Open the log.
@@ -202,9 +206,12 @@ class RolloutLog:
             json_lines.keep_rows(path, lambda row: row["step"] <= last_step)
 
     def append(self, step: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append rollouts of a step; then drop the oldest halves until the file fits its budget."""
+        """Append rollouts of a step."""
         json_lines.append_rows(self._path, [{"step": step, **row} for row in rows])
-        while self._path.stat().st_size > self._budget:
+
+    def trim(self) -> None:
+        """Drop the oldest halves until the file fits its budget."""
+        while self._path.exists() and self._path.stat().st_size > self._budget:
             kept = json_lines.read_rows(self._path)
             json_lines.write_rows(self._path, kept[(len(kept) + 1) // 2 :])
 

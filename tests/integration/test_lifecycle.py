@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
 from configs._change import change
-from ragen_jax.config import from_json
+from ragen_jax.config import Config, from_json
+from ragen_jax.training import loop as loop_module
 from ragen_jax.training.build import build
 from ragen_jax.training.loop import train
 from ragen_jax.training.run_folder import RunFolder
@@ -91,3 +93,30 @@ def test_c08_c15_a_zero_gradient_moves_nothing(bandit_policy: Path):
     assert int(result.state.step) == 2
     after = jax.device_get((result.state.params, result.state.opt_state))
     jax.tree.map(np.testing.assert_array_equal, before, after)
+
+
+@pytest.mark.slow
+def test_a_killed_run_has_the_rollouts_of_an_uninterrupted_one_though_a_budget_cuts_them(
+    bandit_policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    budget = {"every": 4, "rollouts_every": 1, "rollouts_per_sample": 16, "rollouts_budget_mb": 0.02}
+
+    def config(name: str, **changes: object) -> Config:
+        return tiny_config(bandit_policy, steps=10, folder=str(tmp_path / name), checkpoint=budget, **changes)
+
+    train(config("whole"), writers=())
+    publish = loop_module._Run._publish
+
+    def dies(run: Any, actor: Any) -> None:
+        if run.step == 7:
+            raise OSError("killed")
+        publish(run, actor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop_module._Run, "_publish", dies)
+        with pytest.raises(OSError, match="killed"):
+            train(config("killed"), writers=())
+    train(config("killed", resume=str(tmp_path / "killed")), writers=())
+    whole, killed = ((tmp_path / name / "rollouts.jsonl").read_text() for name in ("whole", "killed"))
+    assert killed == whole
+    assert '"step": 1,' not in whole.splitlines()[0]  # some were cut

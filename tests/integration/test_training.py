@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any, SupportsFloat
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from configs._change import change
 from ragen_jax.config import Config, compose, parse
+from ragen_jax.core.advantages import ADVANTAGES, AdvantageInputs, AdvantageOptions
 from ragen_jax.envs.base import StepResult
 from ragen_jax.envs.pool import EnvPool
 from ragen_jax.learner.checkpoint import Checkpointer
@@ -334,6 +336,21 @@ def test_an_error_of_the_actor_reaches_the_learner(
     assert not any(thread.name == "rollout-actor" for thread in threading.enumerate())
 
 
+def broken_advantages(inputs: AdvantageInputs, options: AdvantageOptions) -> tuple[jax.Array, jax.Array]:
+    """An estimator of one's own that fails."""
+    nothing = jnp.full(inputs.response_mask.shape, jnp.nan)
+    return nothing, nothing
+
+
+def test_advantages_that_are_not_finite_are_not_blamed_on_the_learning_rate(
+    bandit_policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(ADVANTAGES._targets, "broken", f"{__name__}:broken_advantages")
+    config = tiny_config(bandit_policy, "grpo", "no_filter", algorithm={"advantage": "broken"})
+    with pytest.raises(NonFiniteUpdateError, match=r"the advantages were not: look at algorithm\.advantage=broken"):
+        train(dataclasses.replace(config, folder=str(tmp_path / "run")), writers=QUIET)
+
+
 def test_an_update_that_is_not_finite_saves_the_batch_and_stops(
     bandit_policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -341,7 +358,7 @@ def test_an_update_that_is_not_finite_saves_the_batch_and_stops(
         return LearnerStep(state=state, metrics={"update/finite": 0.0})
 
     monkeypatch.setattr(loop_module, "learn", fails)
-    with pytest.raises(NonFiniteUpdateError, match=r"step 1 is not finite"):
+    with pytest.raises(NonFiniteUpdateError, match=r"step 1 is not finite.*lower optim\.lr"):
         train(tiny_config(bandit_policy, folder=str(tmp_path / "run")), writers=QUIET)
     with np.load(tmp_path / "run" / "nonfinite_step_0.npz") as batch:
         assert batch["tokens"].shape == (16, 32)

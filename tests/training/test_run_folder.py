@@ -132,6 +132,7 @@ def test_rollouts_stay_within_their_budget(tmp_path: Path) -> None:
     log = RolloutLog(path, budget_bytes=1000)
     for step in range(40):
         log.append(step, [{"text": "x" * 60}])
+        log.trim()
         assert path.stat().st_size <= 1000
     steps = [row["step"] for row in json_lines.read_rows(path)]
     assert steps == list(range(steps[0], 40))
@@ -141,6 +142,7 @@ def test_rollouts_stay_within_their_budget(tmp_path: Path) -> None:
 def test_one_rollout_above_the_budget_is_dropped(tmp_path: Path) -> None:
     log = RolloutLog(tmp_path / "rollouts.jsonl", budget_bytes=50)
     log.append(1, [{"text": "x" * 100}])
+    log.trim()
     assert json_lines.read_rows(tmp_path / "rollouts.jsonl") == []
 
 
