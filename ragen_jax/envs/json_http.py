@@ -37,6 +37,7 @@ class JsonClient:
         service: str,
         start: str,
         error: Callable[[str], Exception],
+        unknown: Callable[[str], Exception] | None = None,
     ) -> None:
         """Remember where the server is; nothing is sent.
 
@@ -48,6 +49,7 @@ class JsonClient:
           service: noun of messages, such as "retrieval server".
           start: command that starts one, for messages.
           error: makes the exception of a failed call.
+          unknown: makes that of a call that is answered 404; None: ``error``.
 
         Raises:
           ValueError: ``url`` is not http or https.
@@ -64,7 +66,7 @@ class JsonClient:
         self._host, self._port, self._below = parts.hostname or "", parts.port, parts.path.rstrip("/")
         self.timeout_s = timeout_s
         self._url_option, self._timeout_option = url_option, timeout_option
-        self._service, self._start, self._error = service, start, error
+        self._service, self._start, self._error, self._unknown = service, start, error, unknown or error
 
     def call(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """POST a body, or GET without one; the answer is an object.
@@ -86,7 +88,8 @@ class JsonClient:
             ) from error
         if status != http.HTTPStatus.OK:
             said = text[:500].decode("utf-8", errors="replace")
-            raise self._error(f"the {self._service} answered {status} to {self.url}{path}: {said}")
+            failure = self._unknown if status == http.HTTPStatus.NOT_FOUND else self._error
+            raise failure(f"the {self._service} answered {status} to {self.url}{path}: {said}")
         if len(text) > MAX_BYTES:
             raise self._error(f"{here} sent more than {MAX_BYTES} bytes")
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -270,6 +271,14 @@ def warm_start(
     if (folder / "policy.safetensors").exists():
         say(f"warm start from the cache: {folder}")
         return load_policy(folder, model)
+    try:  # before minutes of training
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder.parent).close()
+    except OSError as error:
+        raise ValueError(
+            f"the warm start of {env_name} cannot be kept in {folder.parent} ({error.strerror}): set RAGEN_CACHE_DIR to "
+            "a folder that can be written, or begin with model.init=random"
+        ) from error
     started = time.monotonic()
     traces = make_traces(env_name, _solvable(options), chat, settings, seed=seed, show_rewards=show_rewards)
 

@@ -19,6 +19,7 @@ from ragen_jax.rollout.audit import first_divergence
 from ragen_jax.rollout.prompting import ChatFormat
 from ragen_jax.rollout.scripted import ScriptedPolicy
 from ragen_jax.rollout.tokenizer import Tokenizer
+from ragen_jax.training import warm_start as warm_start_module
 from ragen_jax.training.warm_start import (
     TRACE_SEED,
     Recipe,
@@ -183,6 +184,16 @@ def test_a_warm_start_is_made_once(chat: ChatFormat, tmp_path: Path, monkeypatch
     again = make()
     assert "from the cache" in said[-1] and str(tmp_path / "policies") in said[-1]
     assert_trees_equal(again, first)
+
+
+def test_a_cache_that_cannot_be_written_is_noticed_before_the_training(
+    chat: ChatFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("RAGEN_CACHE_DIR", str(tmp_path))
+    (tmp_path / "policies").write_text("a file where the folder should be")
+    monkeypatch.setattr(warm_start_module, "fit", None)
+    with pytest.raises(ValueError, match=r"cannot be kept in .*policies .*RAGEN_CACHE_DIR.*model\.init=random"):
+        warm_start("bandit", options("bandit_tiny"), MODEL, chat, SHORT, show_rewards=False)
 
 
 def test_an_unknown_recipe_names_the_nearest():

@@ -27,6 +27,10 @@ class EnvServerError(OSError):
     """The server is down or slow, refuses, or speaks another protocol. The row is invalid; no reward is made up."""
 
 
+class UnknownEnvironmentError(EnvServerError):
+    """The server does not have this environment: it was started again, or dropped what was idle longest."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HttpEnvConfig(EnvConfig):
     """Options of an environment behind a server; the common ones are sent to it, its own are set where it is started.
@@ -68,10 +72,17 @@ class HttpEnv(TextEnv):
     def reset(self, seed: int, member: int = 0) -> Observation:
         """Begin an episode there; see ``TextEnv.reset``.
 
+        An episode needs nothing of those before it, so a server that no longer knows the environment makes it anew.
+
         Raises:
           EnvServerError: no usable answer of the server.
         """
-        answer = self._call("/reset", seed=int(seed), member=int(member))
+        begin = {"seed": int(seed), "member": int(member)}
+        try:
+            answer = self._call("/reset", **begin)
+        except UnknownEnvironmentError:
+            self._made = None
+            answer = self._call("/reset", **begin)
         self._canonical = self._field(answer, "canonical", str)
         self._done = False
         return self._observation(answer)
@@ -208,4 +219,5 @@ def _client(config: HttpEnvConfig) -> JsonClient:
         service="environment server",
         start="python -m ragen_jax.envs.http_env.server env=frozen_lake port=8100",
         error=EnvServerError,
+        unknown=UnknownEnvironmentError,
     )

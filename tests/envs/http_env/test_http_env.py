@@ -287,12 +287,14 @@ def test_after_a_restart_no_environment_is_taken_for_another_one() -> None:
     server = EnvServer("frozen_lake", port=0)
     with serving(server) as url:
         validation, port = make_env("http", url=url, split="validation"), server.server_address[1]
-        validation.reset(1)
+        shown = validation.reset(1)
     with serving(EnvServer("frozen_lake", port=port)) as url:
         training = make_env("http", url=url)
         training.reset(1)
         with pytest.raises(EnvServerError, match=r"answered 404 .*no such environment"):
-            validation.reset(1)
+            validation.step("left")  # the episode is lost
+        assert validation.reset(1) == shown  # the next is one of validation again
+        assert training.reset(1) != shown
 
 
 def test_an_answer_that_is_no_object_is_an_error() -> None:
