@@ -276,8 +276,8 @@ def warm_start(
         tempfile.TemporaryFile(dir=folder.parent).close()
     except OSError as error:
         raise ValueError(
-            f"the warm start of {env_name} cannot be kept in {folder.parent} ({error.strerror}): set RAGEN_CACHE_DIR to "
-            "a folder that can be written, or begin with model.init=random"
+            f"the warm start of {env_name} cannot be kept in {folder.parent} ({error.strerror}): set RAGEN_CACHE_DIR "
+            "to a folder that can be written, or begin with model.init=random"
         ) from error
     started = time.monotonic()
     traces = make_traces(env_name, _solvable(options), chat, settings, seed=seed, show_rewards=show_rewards)
