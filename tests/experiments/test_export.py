@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -73,8 +74,9 @@ def test_a_broken_config_of_the_run_s_model_is_named(
     shutil.copytree(run, other)
     (tmp_path / "hf").mkdir()
     (tmp_path / "hf" / "config.json").write_text('{"model_type"', encoding="utf-8")
-    config = other / "config.json"
-    config.write_text(config.read_text().replace('"init": "random"', f'"init": "{tmp_path / "hf"}"'))
+    facts = json.loads((other / "run.json").read_text())
+    facts["origin"]["model"] = str(tmp_path / "hf")
+    (other / "run.json").write_text(json.dumps(facts))
     assert "hf/config.json is not JSON" in _error(
         monkeypatch, capsys, export, f"run={other}", f"to={tmp_path / 'exported'}"
     )
