@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from experiments._runner import RunFailedError
+from ragen_jax.training.disk_errors import DiskError
 from ragen_jax.training.loop import NonFiniteUpdateError, TooManyFailuresError
 
 FAILED, WRONG_INPUT, INTERRUPTED = 1, 2, 130
@@ -26,7 +27,7 @@ def run_main(main: Callable[[Sequence[str]], None]) -> None:
         return
     try:
         main(sys.argv[1:])
-    except (RunFailedError, NonFiniteUpdateError, TooManyFailuresError) as error:
+    except (RunFailedError, NonFiniteUpdateError, TooManyFailuresError, DiskError) as error:
         _leave(sentence(error), FAILED)
     except (ValueError, KeyError, OSError, ModuleNotFoundError) as error:
         _leave(sentence(error), WRONG_INPUT)

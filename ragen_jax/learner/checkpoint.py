@@ -7,6 +7,7 @@ files do not match it, was interrupted or damaged: it is never offered as a chec
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import json
@@ -87,6 +88,7 @@ class Checkpointer:
 
         Raises:
           ValueError: a complete checkpoint of this or a later step exists.
+          OSError: the disk has too little room.
           RuntimeError: orbax declined to save.
         """
         latest = self.latest()
@@ -98,12 +100,17 @@ class Checkpointer:
         import orbax.checkpoint as ocp
 
         self.drop_after(step - 1)
-        written = self._manager.save(
-            step, args=ocp.args.Composite(state=ocp.args.StandardSave(state), meta=ocp.args.JsonSave(dict(meta)))
-        )
+        self._check_room(state)
+        arguments = ocp.args.Composite(state=ocp.args.StandardSave(state), meta=ocp.args.JsonSave(dict(meta)))
+        try:
+            written = self._manager.save(step, args=arguments)
+            self._manager.wait_until_finished()
+        except ValueError as error:  # how orbax tells of a full disk
+            if not str(error).startswith("RESOURCE_EXHAUSTED"):
+                raise
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._folder / str(step))) from error
         if not written:
             raise RuntimeError(f"orbax did not save step {step} in {self._folder}")
-        self._manager.wait_until_finished()
         if jax.process_index() == 0:
             _write_manifest(self._folder / str(step), step, _describe(state))
         _barrier("checkpoint manifest")
@@ -159,6 +166,15 @@ class Checkpointer:
     def drop_after(self, step: int) -> None:
         """Remove every save later than ``step``: a run that goes back to a step writes the later ones anew."""
         self._remove(lambda name: _step_of(name) > step)
+
+    def _check_room(self, state: Any) -> None:
+        """Refuse a save that the disk cannot take: orbax would write what fits, and its threads fail one by one."""
+        needed = sum(getattr(leaf, "nbytes", 0) for leaf in jax.tree.leaves(state))
+        free = shutil.disk_usage(self._folder).free
+        if needed > free:
+            raise OSError(
+                errno.ENOSPC, f"a checkpoint needs {needed} bytes, the disk has {free} free", str(self._folder)
+            )
 
     def _list(self) -> str:
         return ", ".join(str(step) for step in self.complete_steps()) or "none"

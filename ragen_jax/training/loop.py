@@ -27,6 +27,7 @@ from ragen_jax.training.compilation_cache import configure_compilation_cache
 from ragen_jax.training.compile_counter import CompileCounter
 from ragen_jax.training.console import Console
 from ragen_jax.training.data_record import data_metrics, data_sources
+from ragen_jax.training.disk_errors import disk_errors_of_a_run
 from ragen_jax.training.evaluate import validate_policy
 from ragen_jax.training.origin import continued, recorded
 from ragen_jax.training.resampling import SampledBatch, sample_batch
@@ -86,6 +87,7 @@ def train(config: Config, *, experiment: str = "train", writers: tuple[MetricWri
       ValueError: a configuration or folder that cannot be used.
       NonFiniteUpdateError: the loss of an update was not finite; the batch is saved, and the state without that update.
       TooManyFailuresError: too many environments failed; the batch and the state are saved.
+      DiskError: the disk of the run folder is full or broken.
     """
     called = time.monotonic()
     settings = config
@@ -103,6 +105,7 @@ def train(config: Config, *, experiment: str = "train", writers: tuple[MetricWri
         folder = folder or _new_folder(config, experiment, sources=data_sources(parts))
         stack.enter_context(folder.locked())
         checkpointer = stack.enter_context(Checkpointer(folder.checkpoints, keep=config.checkpoint.keep))
+        stack.enter_context(disk_errors_of_a_run(folder.path, checkpointer))
         run = _Run(parts, folder, checkpointer, compiled, called=called)
         if writers is None:
             writers = (Console(total_steps=config.steps, first_step=run.step),)

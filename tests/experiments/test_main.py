@@ -11,6 +11,7 @@ import pytest
 
 from experiments._main import run_main
 from experiments._runner import RunFailedError
+from ragen_jax.training.disk_errors import DiskError
 from ragen_jax.training.loop import NonFiniteUpdateError, TooManyFailuresError
 
 ROOT = Path(__file__).parents[2]
@@ -28,6 +29,7 @@ ROOT = Path(__file__).parents[2]
         (RunFailedError("a seed 0 ended with code 2\n  log: x"), "a seed 0 ended with code 2\n  log: x", 1),
         (NonFiniteUpdateError("the loss is not finite"), "the loss is not finite", 1),
         (TooManyFailuresError("3 of 8 environments failed"), "3 of 8 environments failed", 1),
+        (DiskError("the run in r broke off"), "the run in r broke off", 1),
         (KeyboardInterrupt(), "interrupted", 130),
     ],
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat
 
 import jax
 import numpy as np
@@ -14,6 +15,7 @@ from configs._change import change
 from ragen_jax.config import Config, from_json
 from ragen_jax.training import loop as loop_module
 from ragen_jax.training.build import build
+from ragen_jax.training.disk_errors import DiskError
 from ragen_jax.training.loop import train
 from ragen_jax.training.run_folder import RunFolder
 from ragen_jax.training.signals import StopSignal
@@ -74,6 +76,27 @@ def test_a_run_goes_on_below_a_damaged_checkpoint(tmp_path: Path, caplog: pytest
     assert "checkpoint of step 2" in caplog.text
     assert [row["step"] for row in outcome.folder.metrics()] == [1, 2, 3, 3]
     assert sorted(path.name for path in outcome.folder.checkpoints.iterdir()) == ["1", "2", "3"]
+
+
+@pytest.mark.slow
+def test_a_run_whose_disk_is_full_says_how_it_goes_on_and_does(tmp_path: Path):
+    """Writing to /dev/full fails as writing to a full disk does."""
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    path = tmp_path / "run"
+    config = tiny_config(None, steps=3, folder=str(path), checkpoint={"every": 1}, filter={"max_empty_steps": 0})
+    config = change(config, collapse={"every": 0}, validation={"at_start": False})
+
+    class FillDisk(Memory):
+        def write(self, step: int, metrics: Mapping[str, SupportsFloat]) -> None:
+            (path / "metrics.jsonl").rename(path / "kept")
+            (path / "metrics.jsonl").symlink_to("/dev/full")
+
+    with pytest.raises(DiskError, match=r"No space left .* checkpoint: step 1; .* resume=.*run goes on after step 1"):
+        train(config, writers=(FillDisk(),))
+    (path / "kept").replace(path / "metrics.jsonl")
+    outcome = train(change(config, resume=str(path)), writers=QUIET)
+    assert [row["step"] for row in outcome.folder.metrics()] == [1, 2, 3, 3]
 
 
 def test_c08_c15_a_zero_gradient_moves_nothing(bandit_policy: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import shutil
@@ -230,6 +231,32 @@ def test_unknown_step_and_empty_folder(tmp_path: Path) -> None:
 def test_target_of_another_shape_is_refused(three_saves: Path, target: dict[str, Any], named: str) -> None:
     with Checkpointer(three_saves, keep=3) as checkpointer, pytest.raises(ValueError, match=named):
         checkpointer.restore(20, target)
+
+
+def test_a_save_that_the_disk_cannot_take_is_not_begun(three_saves: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    room = shutil.disk_usage(three_saves)._replace(free=63 * 4)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: room)
+    with Checkpointer(three_saves, keep=3) as checkpointer:
+        with pytest.raises(OSError, match="a checkpoint needs 256 bytes, the disk has 252 free") as told:
+            checkpointer.save(40, {"x": jnp.zeros(64)}, {})
+        assert told.value.errno == errno.ENOSPC
+        assert sorted(p.name for p in three_saves.iterdir()) == ["10", "20", "30"]
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"), [("RESOURCE_EXHAUSTED: Error writing x", OSError), ("INVALID_ARGUMENT: x", ValueError)]
+)
+def test_a_disk_that_fills_up_under_orbax_is_an_error_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, kind: type[Exception]
+) -> None:
+    def fails(*args: Any, **kwargs: Any) -> bool:
+        raise ValueError(said)
+
+    with Checkpointer(tmp_path, keep=1) as checkpointer:
+        monkeypatch.setattr(checkpointer._manager, "save", fails)
+        with pytest.raises(kind) as told:
+            checkpointer.save(1, {"x": jnp.zeros(2)}, {})
+        assert getattr(told.value, "errno", errno.ENOSPC) == errno.ENOSPC
 
 
 def test_keep_must_be_positive(tmp_path: Path) -> None:
