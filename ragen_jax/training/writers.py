@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+import socket
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, SupportsFloat
@@ -74,24 +76,40 @@ class JsonLines:
 
 
 class TensorBoard:
-    """TensorBoard event files; numbers that are not finite are left out."""
+    """TensorBoard event files; numbers that are not finite are left out.
+
+    Events are written here, not by the thread of tensorboardX's ``SummaryWriter``: when the disk is full that thread
+    dies, and whoever writes next waits for ever.
+    """
 
     def __init__(self, folder: Path, *, last_step: int | None = None) -> None:
         """Open the folder; on resume, events after ``last_step`` are marked as overwritten."""
-        from tensorboardX import SummaryWriter  # imported late: tests and notebooks do not need it
+        from tensorboardX.proto.event_pb2 import SessionLog  # imported late: tests and notebooks do not need it
+        from tensorboardX.record_writer import RecordWriter
 
-        self._writer = SummaryWriter(str(folder), purge_step=None if last_step is None else last_step + 1)
+        self._file = RecordWriter(str(folder / f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}"))
+        self._write(file_version="brain.Event:2")
+        if last_step is not None:
+            self._write(step=last_step + 1, session_log=SessionLog(status=SessionLog.START))
 
     def write(self, step: int, metrics: Mapping[str, SupportsFloat]) -> None:
-        """Add one scalar per metric."""
-        for name, value in clean(metrics).items():
-            if value is not None:
-                self._writer.add_scalar(name, value, step)
-        self._writer.flush()
+        """Add one event with a scalar per metric."""
+        from tensorboardX.proto.summary_pb2 import Summary
+
+        scalars = [
+            Summary.Value(tag=name, simple_value=value) for name, value in clean(metrics).items() if value is not None
+        ]
+        self._write(step=step, summary=Summary(value=scalars))
 
     def close(self) -> None:
         """Close the event file."""
-        self._writer.close()
+        self._file.close()
+
+    def _write(self, **content: Any) -> None:
+        from tensorboardX.proto.event_pb2 import Event
+
+        self._file.write(Event(wall_time=time.time(), **content).SerializeToString())
+        self._file.flush()
 
 
 class Memory:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import struct
+import threading
 from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from ragen_jax.training.writers import JsonLines, Many, Memory, TensorBoard, clean
 
@@ -64,14 +67,48 @@ def test_a_new_run_does_not_append_to_an_old_file(tmp_path: Path) -> None:
         JsonLines(path)
 
 
+def _events(folder: Path) -> list[Event]:
+    """The records of an event file: length (8 bytes), checksum (4), event, checksum (4)."""
+    (path,) = folder.iterdir()
+    content, events = path.read_bytes(), []
+    while content:
+        (length,) = struct.unpack("Q", content[:8])
+        events.append(Event.FromString(content[12 : 12 + length]))
+        content = content[16 + length :]
+    return events
+
+
 def test_tensorboard_writes_events_and_skips_nonfinite(tmp_path: Path) -> None:
     writer = TensorBoard(tmp_path)
-    writer.write(1, {"a/kept": 1.0, "a/lost": float("nan")})
+    writer.write(1, {"a/kept": 1.5, "a/lost": float("nan")})
+    head, written = _events(tmp_path)  # on disk before it is closed
     writer.close()
-    content = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    assert b"a/kept" in content
-    assert b"log/nonfinite" in content
-    assert b"a/lost" not in content
+    assert head.file_version == "brain.Event:2"
+    assert (written.step, written.wall_time > 0) == (1, True)
+    assert {value.tag: value.simple_value for value in written.summary.value} == {"a/kept": 1.5, "log/nonfinite": 1.0}
+
+
+def test_tensorboard_of_a_resumed_run_marks_what_it_writes_anew(tmp_path: Path) -> None:
+    writer = TensorBoard(tmp_path, last_step=3)
+    writer.write(4, {"a/x": 1.0})
+    writer.close()
+    _, purge, written = _events(tmp_path)
+    assert (purge.step, purge.session_log.status) == (4, SessionLog.START)
+    assert written.step == 4
+
+
+def test_tensorboard_on_a_disk_that_fills_up_is_an_error_and_not_a_thread_that_died(tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    threads = threading.active_count()
+    writer = TensorBoard(tmp_path)
+    writer.close()
+    writer._file._writer = open("/dev/full", "wb")  # noqa: SIM115 - the writer closes it
+    with pytest.raises(OSError, match="No space left"):
+        writer.write(1, {"a/x": 1.0})
+    with pytest.raises(OSError, match="No space left"):
+        writer.close()
+    assert threading.active_count() == threads
 
 
 def test_many_serves_all(tmp_path: Path) -> None:
