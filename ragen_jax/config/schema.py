@@ -358,7 +358,7 @@ class CheckpointSection:
       keep: newest checkpoints kept.
       rollouts_every: steps between samples written to ``rollouts.jsonl``.
       rollouts_per_sample: rows per sample.
-      rollouts_budget_mb: size above which the oldest half of ``rollouts.jsonl`` is dropped behind a checkpoint.
+      rollouts_budget_mb: largest size of ``rollouts.jsonl``; its oldest rows are dropped.
     """
 
     every: int = 50

@@ -54,5 +54,13 @@ def keep_rows(path: Path, wanted: Callable[[dict[str, Any]], bool]) -> None:
         write_rows(path, [row for row in read_rows(path) if wanted(row)])
 
 
+def keep_newest(path: Path, *, max_bytes: int) -> None:
+    """Drop the oldest rows of a file until it has at most ``max_bytes`` bytes, atomically."""
+    if path.stat().st_size > max_bytes:
+        content = path.read_bytes()
+        begin = content.index(b"\n", len(content) - max_bytes - 1) + 1  # the byte before the first row that fits
+        write_atomically(path, content[begin:].decode("utf-8"))
+
+
 def _line(row: Mapping[str, Any]) -> str:
     return json.dumps(row, allow_nan=False, ensure_ascii=False) + "\n"

@@ -191,8 +191,6 @@ class _Run:
             budget_bytes=int(config.checkpoint.rollouts_budget_mb * 2**20),
             last_step=self.step if config.resume else None,
         )
-        if config.resume and self._keeps(self.step):
-            self.rollouts.trim()
 
     def loop(self, stop: StopSignal) -> str:
         """Train until a reason to end; returns it."""
@@ -289,17 +287,9 @@ class _Run:
             reason = f"{report.repeating}; newest checkpoint before it: step {self.checkpointer.latest() or 'none'}"
         if reason is not None:
             logger.warning("the run stops at step %d: %s", self.step, reason)
-        elif self._keeps(self.step):
+        elif self.config.checkpoint.every and self.step % self.config.checkpoint.every == 0:
             self._save()
-            self.rollouts.trim()
-        elif not self.config.checkpoint.every:
-            self.rollouts.trim()
         return reason
-
-    def _keeps(self, step: int) -> bool:
-        """Whether a checkpoint is made after a step that ends like any other."""
-        every = self.config.checkpoint.every
-        return every > 0 and step % every == 0
 
     def _produce(self, step: int, version: int) -> Rollout:
         """Called in the actor's thread."""

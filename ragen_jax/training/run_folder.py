@@ -181,10 +181,10 @@ class RunFolder:
 
 
 class RolloutLog:
-    """``rollouts.jsonl``: a sample of rollouts within a budget.
+    """``rollouts.jsonl``: the newest rows of a sample of rollouts, as many as the budget holds.
 
-    What a run drops it must not need again when it goes on from its last checkpoint, so rows are dropped behind a
-    checkpoint, not while they are appended: a resumed run then has the file of an uninterrupted one.
+    Which rows these are depends on the rows alone. What a run dropped before it was interrupted, it would drop again
+    after it went on, from whichever checkpoint: the file of a resumed run equals that of an uninterrupted one.
     """
 
     def __init__(self, path: Path, *, budget_bytes: int, last_step: int | None = None) -> None:
@@ -192,7 +192,7 @@ class RolloutLog:
 
         Args:
           path: the file.
-          budget_bytes: size above which the oldest half of the rows is dropped.
+          budget_bytes: size above which the oldest rows are dropped.
           last_step: on resume, the restored step; rows of later steps are dropped.
 
         Raises:
@@ -206,14 +206,9 @@ class RolloutLog:
             json_lines.keep_rows(path, lambda row: row["step"] <= last_step)
 
     def append(self, step: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append rollouts of a step."""
+        """Append rollouts of a step; then drop the oldest rows until the file fits its budget."""
         json_lines.append_rows(self._path, [{"step": step, **row} for row in rows])
-
-    def trim(self) -> None:
-        """Drop the oldest halves until the file fits its budget."""
-        while self._path.exists() and self._path.stat().st_size > self._budget:
-            kept = json_lines.read_rows(self._path)
-            json_lines.write_rows(self._path, kept[(len(kept) + 1) // 2 :])
+        json_lines.keep_newest(self._path, max_bytes=self._budget)
 
 
 def claim_folder(root: str | os.PathLike[str], *, experiment: str, preset: str, seed: int) -> Path:

@@ -8,6 +8,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ragen_jax.config import Config, to_json
 from ragen_jax.training import json_lines
@@ -132,17 +134,46 @@ def test_rollouts_stay_within_their_budget(tmp_path: Path) -> None:
     log = RolloutLog(path, budget_bytes=1000)
     for step in range(40):
         log.append(step, [{"text": "x" * 60}])
-        log.trim()
         assert path.stat().st_size <= 1000
     steps = [row["step"] for row in json_lines.read_rows(path)]
     assert steps == list(range(steps[0], 40))
-    assert len(steps) >= 5
+    line = path.stat().st_size // len(steps)
+    assert path.stat().st_size > 1000 - line  # as many as fit
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 100), min_size=20, max_size=20),
+    budget=st.integers(1, 2000),
+    stops=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=3),
+)
+def test_rollouts_of_a_resumed_run_equal_those_of_an_uninterrupted_one(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], budget: int, stops: list[tuple[int, int]]
+) -> None:
+    """``stops``: each (step after which the process is killed, checkpoint from which the next one goes on)."""
+    folder = tmp_path_factory.mktemp("rollouts")
+
+    def run(name: str, *, saved: int | None, until: int) -> bytes:
+        path = folder / name
+        log = RolloutLog(path, budget_bytes=budget, last_step=saved)
+        for step in range((saved or 0) + 1, until + 1):
+            log.append(step, [{"text": "ä" * sizes[step - 1]}, {"text": "b"}])
+        return path.read_bytes()
+
+    saved = None
+    for killed, going_on in stops:
+        reached = max(saved or 0, min(killed, len(sizes)))
+        if reached > (saved or 0):
+            run("resumed", saved=saved, until=reached)
+            saved = min(going_on, reached)
+    if saved == len(sizes):
+        saved -= 1
+    assert run("resumed", saved=saved, until=len(sizes)) == run("whole", saved=None, until=len(sizes))
 
 
 def test_one_rollout_above_the_budget_is_dropped(tmp_path: Path) -> None:
     log = RolloutLog(tmp_path / "rollouts.jsonl", budget_bytes=50)
     log.append(1, [{"text": "x" * 100}])
-    log.trim()
     assert json_lines.read_rows(tmp_path / "rollouts.jsonl") == []
 
 
