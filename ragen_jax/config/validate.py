@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import math
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -81,6 +82,7 @@ _AT_LEAST = {
 }
 # Random keys are made of a signed 32-bit number; a larger one would silently lose its upper bits.
 _LARGEST_SEED = 2**31 - 1
+_LARGEST_FLOAT = 3.4028234663852886e38  # of float32
 _ABOVE_ZERO = (
     "env.step_timeout_s",
     "optim.lr",
@@ -158,6 +160,8 @@ def _numbers(config: Config) -> Iterator[str]:
     for key, value in values.items():
         if isinstance(value, float) and not math.isfinite(value):
             yield f"{key}={value} is not finite; use an ordinary number"
+        elif isinstance(value, float) and abs(value) > _LARGEST_FLOAT:
+            yield f"{key}={value} is not finite as the float32 that is computed with; use an ordinary number"
     for key, low in _AT_LEAST.items():
         if values[key] < low:
             yield f"{key}={values[key]} is too small; use {low} or more"
@@ -212,6 +216,11 @@ def _environment(config: Config) -> Iterator[str]:
         )
     if getattr(options, "render_images", False):
         yield "env.render_images=True: a policy reads text, so the pictures would be drawn for nothing; leave it out"
+    if env.step_timeout_s > threading.TIMEOUT_MAX:
+        yield (
+            f"env.step_timeout_s={env.step_timeout_s:g} is longer than a thread can wait; "
+            f"use {threading.TIMEOUT_MAX:g} or less"
+        )
     if env.step_timeout_s < options.longest_step_s:
         yield (
             f"env.step_timeout_s={env.step_timeout_s:g}: one step of {env.name} may take {options.longest_step_s:g} "

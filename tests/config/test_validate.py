@@ -51,6 +51,12 @@ def test_shares(key):
 
 def test_not_finite():
     assert "optim.lr=inf is not finite" in refused("optim.lr=inf")
+    assert "format_penalty=-1e+39 is not finite as the float32" in refused("rollout.format_penalty=-1e39")
+
+
+def test_a_time_that_no_thread_can_wait_is_refused():
+    assert "env.step_timeout_s=1e+10 is longer than a thread can wait" in refused("env.step_timeout_s=1e10")
+    accepted("env.step_timeout_s=1e6")
 
 
 @pytest.mark.parametrize("value", ["inf", "nan", "-inf"])
