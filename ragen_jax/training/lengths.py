@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 
 from ragen_jax.config.schema import Config
@@ -31,14 +32,15 @@ def measured_lengths(config: Config, chat: ChatFormat) -> Lengths:
     Later instances, and what the environment shows after an action, may be longer: nothing may rely on these numbers
     as bounds.
     """
-    env = make_env(config.env.name, **dict(config.env.options))
     prompts, observations = [], []
-    for seed in config.training_seeds(0):
-        opening = env.reset(seed)
-        messages = UserMessages(env.config, max_turns=env.config.max_turns, show_rewards=config.rollout.show_rewards)
-        prompts.append(len(chat.first_prompt(env.instructions(), messages.first(opening))))
-        observations.append(len(chat.next_observation(messages.next(_shown_again(opening)))))
-    env.close()
+    with contextlib.closing(make_env(config.env.name, **dict(config.env.options))) as env:
+        for seed in config.training_seeds(0):
+            opening = env.reset(seed)
+            messages = UserMessages(
+                env.config, max_turns=env.config.max_turns, show_rewards=config.rollout.show_rewards
+            )
+            prompts.append(len(chat.first_prompt(env.instructions(), messages.first(opening))))
+            observations.append(len(chat.next_observation(messages.next(_shown_again(opening)))))
     return Lengths(
         prompt_tokens=_padded(max(prompts), config.rollout.prompt_bucket),
         observation_tokens=_padded(max(observations), config.rollout.observation_bucket),
