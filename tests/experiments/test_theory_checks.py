@@ -15,6 +15,7 @@ from ragen_jax.core import bounds
 RECORD = Path(__file__).parents[2] / "docs" / "results" / "theory_checks.json"
 
 
+@pytest.mark.slow
 def test_everything_is_as_expected_and_saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     theory_checks.main(["draws=200", "seed=1", f"save={tmp_path / 'found.json'}"])
     record = json.loads((tmp_path / "found.json").read_text())

@@ -151,6 +151,7 @@ def test_a_broken_config_of_the_folder_is_named(tmp_path: Path, content: bytes, 
         build(_config(folder))
 
 
+@pytest.mark.slow
 def test_an_export_keeps_ids_and_defaults_of_the_folder_and_the_sampler_its_stops(tmp_path: Path) -> None:
     folder = _hf_folder(tmp_path / "hf")
     fields = json.loads((folder / "config.json").read_text()) | {"bos_token_id": 5, "eos_token_id": [507, 505]}

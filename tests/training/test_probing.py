@@ -21,6 +21,8 @@ from ragen_jax.types import TrainState
 from tests.learner_fixtures import assert_trees_equal
 from tests.training_fixtures import tiny_config, with_rewards
 
+pytestmark = pytest.mark.slow  # a probed step compiles for a quarter of a minute
+
 MIXED = [[1, 1, 1, 1], [0, 1, 0, 1], [0, 0, 0, 0], [0, 0, 0, 1]]
 FLAT = [[1, 1, 1, 1]] * 4
 PROBE = {"every": 2, "buckets": 2, "mi_columns": 3}
